@@ -1,0 +1,78 @@
+# Needs make and Python 3.11 or newer, nothing else; everything it makes stays in this folder.
+# `make help` lists the targets: each is the line below that carries two hashes.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+# The first Python that runs and is new enough (PYTHON=… names another).
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+  $$python -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+  && { command -v $$python; break; }; done)
+BUS ?= embedded
+DIR ?= .gangline
+BENCH ?= bench.json
+BIN := .venv/bin
+STAMP := .venv/.stamp
+
+.PHONY: help setup demo up down test lint sim bench chaos-kafka experiments lock clean
+
+help: ## List these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## Make .venv with everything; .venv/bin/gangline is then the command
+
+# Hashes of everything are checked, also those of the installer itself.
+$(STAMP): pyproject.toml requirements.lock requirements-bootstrap.lock
+	@test -n "$(PYTHON)" \
+	  || { echo "make: no Python 3.11 or newer with venv found (PYTHON=… names one)" >&2; exit 2; }
+	test -x $(BIN)/python || "$(PYTHON)" -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+	  -r requirements-bootstrap.lock
+	$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes --strict \
+	  requirements-bootstrap.lock requirements.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: setup ## Run the main job from end to end and end by itself (BUS=kafka: on a real broker)
+	$(BIN)/python -m gangline.cli.demo_run --bus $(BUS) --dir $(DIR)
+
+up: setup ## Start the whole stack in the background
+	$(BIN)/gangline up --dir $(DIR)
+
+down: ## Stop what `make up` started
+	$(BIN)/gangline down --dir $(DIR)
+
+test: lint ## Lint, then every test
+	$(BIN)/python -m pytest
+
+lint: setup ## Style, types and the walls between rooms
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+sim: setup ## A simulated busy fleet: the seeded simulation tests, printing their seeds
+	$(BIN)/python -m pytest tests/simulation tests/properties -s
+
+bench: setup ## Run the benchmarks and write BENCH (default bench.json)
+	$(BIN)/gangline bench decide replay end-to-end --json $(BENCH)
+
+chaos-kafka: setup ## Break a real broker in every way the tests know
+	$(BIN)/python -m pytest -m kafka tests/integration
+
+experiments: setup ## Run the experiments that docs/experiments describes
+	$(BIN)/python -m gangline.replay.experiments
+
+# The locks name no index and no host, so that the same files serve behind any mirror; uv.lock
+# would write the address of each file (docs/adr/0004-lock-without-hosts.md).
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+  --no-emit-index-url --no-annotate --custom-compile-command 'make lock'
+
+lock: setup ## Resolve all dependencies anew into requirements*.lock (UPGRADE=--upgrade: newest)
+	echo "uv" | $(LOCK) $(UPGRADE) - -o requirements-bootstrap.lock
+	$(LOCK) $(UPGRADE) pyproject.toml --group build --group test --group lint --group docs \
+	  --group release -o requirements.lock
+
+clean: ## Remove what setup, tests and runs made (not a running stack: `make down` first)
+	rm -rf .venv .cache .gangline .mypy_cache .ruff_cache .pytest_cache .import_linter_cache \
+	  .hypothesis dist build $(BENCH)
