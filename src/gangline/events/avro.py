@@ -1,0 +1,159 @@
+"""From dataclasses to Avro and back: schemas derived from the vocabulary, values to plain dicts and back.
+
+Only the types the vocabulary uses: int, str, bytes, bool, enums, nested frozen dataclasses, tuples, mappings from
+str, and `X | None`. Converters are built once a class, so that a record costs one call a field that needs one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Callable, Mapping
+from enum import Enum, IntEnum
+from functools import cache
+from operator import attrgetter
+from typing import Any, Final, Union, get_args, get_origin, get_type_hints
+
+NAMESPACE: Final = "gangline"
+_PRIMITIVES: Final = {int: "long", str: "string", bytes: "bytes", bool: "boolean"}
+
+Converter = Callable[[Any], Any]
+
+
+@cache
+def hints(cls: type) -> dict[str, Any]:
+    """The resolved types of a dataclass's fields, in order."""
+    resolved = get_type_hints(cls)
+    return {f.name: resolved[f.name] for f in dataclasses.fields(cls)}
+
+
+def optional_of(hint: Any) -> Any | None:  # noqa: ANN401 - type hints have no common type
+    """X for `X | None`, else None."""
+    if get_origin(hint) in (Union, types.UnionType):
+        rest = [a for a in get_args(hint) if a is not types.NoneType]
+        return rest[0] if len(rest) == 1 else None
+    return None
+
+
+def schema_of(cls: type, *, named: set[str] | None = None) -> dict[str, Any] | str:
+    """The Avro record schema of a dataclass; a name alone where `named` already holds it."""
+    seen = set() if named is None else named
+    if cls.__name__ in seen:
+        return f"{NAMESPACE}.{cls.__name__}"
+    seen.add(cls.__name__)
+    fields = []
+    for f in dataclasses.fields(cls):
+        entry: dict[str, Any] = {"name": f.name, "type": _type_schema(hints(cls)[f.name], seen)}
+        entry.update(_default(f))
+        fields.append(entry)
+    return {
+        "type": "record",
+        "name": cls.__name__,
+        "namespace": NAMESPACE,
+        "doc": (cls.__doc__ or "").strip(),
+        "fields": fields,
+    }
+
+
+def _default(f: dataclasses.Field[Any]) -> dict[str, Any]:
+    if f.default_factory is not dataclasses.MISSING:
+        return {"default": _plain_default(f.default_factory())}
+    if f.default is dataclasses.MISSING:
+        return {}
+    return {"default": _plain_default(f.default)}
+
+
+def _plain_default(value: Any) -> Any:  # noqa: ANN401 - any field's value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            f.name: _plain_default(getattr(value, f.name)) for f in dataclasses.fields(value)
+        }
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, bytes):
+        return value.decode("latin-1")
+    if isinstance(value, tuple):
+        return [_plain_default(v) for v in value]
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _type_schema(hint: Any, seen: set[str]) -> Any:  # noqa: ANN401 - schemas are JSON
+    inner = optional_of(hint)
+    if inner is not None:
+        return ["null", _type_schema(inner, seen)]
+    origin = get_origin(hint)
+    if origin is tuple:
+        return {"type": "array", "items": _type_schema(get_args(hint)[0], seen)}
+    if origin is not None and issubclass(origin, Mapping):
+        return {"type": "map", "values": _type_schema(get_args(hint)[1], seen)}
+    if dataclasses.is_dataclass(hint):
+        return schema_of(hint, named=seen)  # type: ignore[arg-type]
+    if issubclass(hint, IntEnum):
+        return "long"
+    return "string" if issubclass(hint, Enum) else _PRIMITIVES[hint]
+
+
+@cache
+def to_plain(cls: type) -> Converter:
+    """A function from an instance to the dict that an Avro writer wants."""
+    names = tuple(f.name for f in dataclasses.fields(cls))
+    converters = [(n, c) for n in names if (c := _plain_converter(hints(cls)[n])) is not None]
+    if len(names) == 1:
+        single = names[0]
+        read: Converter = lambda value: (getattr(value, single),)  # noqa: E731
+    else:
+        read = attrgetter(*names) if names else lambda _value: ()
+
+    def convert(value: Any) -> dict[str, Any]:  # noqa: ANN401
+        plain = dict(zip(names, read(value), strict=True))
+        for name, converter in converters:
+            plain[name] = converter(plain[name])
+        return plain
+
+    return convert
+
+
+def _plain_converter(hint: Any) -> Converter | None:  # noqa: ANN401
+    inner = optional_of(hint)
+    if inner is not None:
+        nested = _plain_converter(inner)
+        return None if nested is None else lambda v: None if v is None else nested(v)
+    origin = get_origin(hint)
+    if origin is tuple:
+        item = _plain_converter(get_args(hint)[0])
+        return None if item is None else lambda v: [item(x) for x in v]
+    if origin is not None and issubclass(origin, Mapping):
+        # Maps are written in the order of their keys, so that equal values are equal bytes.
+        return lambda v: {k: v[k] for k in sorted(v)} if v else v
+    if dataclasses.is_dataclass(hint):
+        return to_plain(hint)  # type: ignore[arg-type]
+    return None  # enums of str and int encode as what they are
+
+
+@cache
+def from_plain(cls: type) -> Converter:
+    """A function from an Avro reader's dict to an instance; ValueError for an unknown enum value."""
+    converters = [(n, c) for n, h in hints(cls).items() if (c := _object_converter(h)) is not None]
+
+    def convert(plain: dict[str, Any]) -> Any:  # noqa: ANN401
+        for name, converter in converters:
+            plain[name] = converter(plain[name])
+        return cls(**plain)
+
+    return convert
+
+
+def _object_converter(hint: Any) -> Converter | None:  # noqa: ANN401
+    inner = optional_of(hint)
+    if inner is not None:
+        nested = _object_converter(inner)
+        return None if nested is None else lambda v: None if v is None else nested(v)
+    origin = get_origin(hint)
+    if origin is tuple:
+        item = _object_converter(get_args(hint)[0])
+        return tuple if item is None else lambda v: tuple([item(x) for x in v])
+    if origin is not None and issubclass(origin, Mapping):
+        return None
+    if dataclasses.is_dataclass(hint):
+        return from_plain(hint)  # type: ignore[arg-type]
+    return hint if issubclass(hint, Enum) else None

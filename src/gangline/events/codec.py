@@ -1,0 +1,197 @@
+"""Bytes to events and back: pure, and the only place that knows the wire format.
+
+A value is a header and an Avro record. The record is the envelope's fields followed by the body's, so its tail is
+exactly the body's bytes. The header is Avro's single-object encoding (C3 01 and the schema's CRC-64-AVRO
+fingerprint), or Confluent's (00 and the registry's id, 4 bytes) where a `Registry` is given. Digests cover the Avro
+record (`avro_bytes`), never the header.
+
+Decisions stand in a batch as bare bodies with kind and version (`pack`, `unpack`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from functools import cache
+from io import BytesIO
+from typing import Any, Final, get_args
+
+import fastavro
+
+from gangline import schemas
+from gangline.events import batch, decisions, facts
+from gangline.events.avro import NAMESPACE, from_plain, schema_of, to_plain
+from gangline.events.envelope import Envelope, Event
+from gangline.schemas import SchemaId
+
+SINGLE_OBJECT: Final = b"\xc3\x01"
+CONFLUENT: Final = b"\x00"
+_SINGLE_HEADER_BYTES: Final = 10
+_CONFLUENT_HEADER_BYTES: Final = 5
+
+FACTS: Final[tuple[type, ...]] = (*get_args(facts.FactBody), facts.NodeHeartbeat)
+DECISIONS: Final[tuple[type, ...]] = get_args(decisions.Decision)
+RECORDS: Final[tuple[type, ...]] = (
+    batch.DecisionBatch,
+    batch.NodeAssignment,
+    batch.LeaderBeat,
+    batch.SnapshotChunk,
+    batch.SnapshotPointer,
+)
+CLASSES: Final[Mapping[str, type]] = {c.__name__: c for c in (*FACTS, *DECISIONS, *RECORDS)}
+"""Every body that may stand in the log, by kind. Decisions stand inside batches only."""
+
+ENVELOPED: Final[frozenset[str]] = frozenset(c.__name__ for c in (*FACTS, *RECORDS))
+
+
+class UndecodableError(ValueError):
+    """The bytes are no record of this vocabulary; the message says why, in a few words."""
+
+
+def record_schema(cls: type) -> dict[str, Any]:
+    """The Avro schema of a body's subject: envelope and body for what stands alone, the bare body for decisions."""
+    if cls.__name__ not in ENVELOPED:
+        bare = schema_of(cls)
+        assert isinstance(bare, dict)
+        return bare
+    named: set[str] = set()
+    return {
+        "type": "record",
+        "name": f"{cls.__name__}Event",
+        "namespace": NAMESPACE,
+        "fields": [
+            {"name": "envelope", "type": schema_of(Envelope, named=named)},
+            {"name": "body", "type": schema_of(cls, named=named)},
+        ],
+    }
+
+
+@cache
+def _parsed(schema_id: SchemaId) -> Any:  # noqa: ANN401 - fastavro's own
+    return fastavro.parse_schema(schemas.load(schema_id))
+
+
+@cache
+def _reader(schema_id: SchemaId) -> tuple[Any, Any]:
+    """The writer's schema, and the reader's where that is a newer one (else None)."""
+    newest = schemas.latest_version(schema_id.subject)
+    current = None
+    if newest != schema_id.version:
+        current = _parsed(SchemaId(schema_id.subject, newest))
+    return _parsed(schema_id), current
+
+
+@cache
+def _writer(kind: str) -> tuple[bytes, Any, Any]:
+    """Single-object header, parsed schema, and converter of the newest version of a kind."""
+    schema_id = SchemaId(kind, schemas.latest_version(kind))
+    header = SINGLE_OBJECT + schemas.fingerprint(schema_id)
+    return header, _parsed(schema_id), to_plain(CLASSES[kind])
+
+
+_envelope_plain = to_plain(Envelope)
+_envelope_object = from_plain(Envelope)
+
+
+def envelope_for(body: Any, *, id: str, actor: str) -> Envelope:  # noqa: A002, ANN401
+    """An unsigned envelope for a body, of the newest version of its kind."""
+    kind = type(body).__name__
+    return Envelope(id=id, kind=kind, version=schemas.latest_version(kind), actor=actor)
+
+
+def encode(event: Event) -> bytes:
+    """The value of a record, with the single-object header."""
+    header, schema, convert = _writer(type(event.body).__name__)
+    out = BytesIO()
+    out.write(header)
+    plain = {"envelope": _envelope_plain(event.envelope), "body": convert(event.body)}
+    fastavro.schemaless_writer(out, schema, plain)
+    return out.getvalue()
+
+
+def decode(value: bytes) -> Event:
+    """The event of a value; UndecodableError says what is wrong with it."""
+    if value[:2] != SINGLE_OBJECT:
+        message = "no single-object header"
+        raise UndecodableError(message)
+    schema_id = schemas.by_fingerprint().get(value[2:_SINGLE_HEADER_BYTES])
+    if schema_id is None or schema_id.subject not in ENVELOPED:
+        message = "unknown schema"
+        raise UndecodableError(message)
+    return decode_avro(value[_SINGLE_HEADER_BYTES:], schema_id)
+
+
+def decode_avro(avro: bytes, schema_id: SchemaId) -> Event:
+    """The event of bare Avro bytes written with this schema; UndecodableError says what is wrong with them."""
+    writer, reader = _reader(schema_id)
+    source = BytesIO(avro)
+    try:
+        plain: Any = fastavro.schemaless_reader(source, writer, reader)
+        if source.tell() != len(avro):
+            message = "bytes left over"
+            raise UndecodableError(message)
+        envelope = _envelope_object(plain["envelope"])
+        body = from_plain(CLASSES[schema_id.subject])(plain["body"])
+    except UndecodableError:
+        raise
+    except Exception as error:  # fastavro raises whatever it trips over
+        message = f"not a {schema_id.subject}: {type(error).__name__}"
+        raise UndecodableError(message) from error
+    if envelope.kind != schema_id.subject:
+        message = f"the envelope says {envelope.kind}, the schema {schema_id.subject}"
+        raise UndecodableError(message)
+    return Event(envelope=envelope, body=body)
+
+
+def avro_bytes(value: bytes) -> bytes:
+    """What digests cover: the value without its wire header; all of it where there is no known header."""
+    if value[:2] == SINGLE_OBJECT:
+        return value[_SINGLE_HEADER_BYTES:]
+    if value[:1] == CONFLUENT and len(value) > _CONFLUENT_HEADER_BYTES:
+        return value[_CONFLUENT_HEADER_BYTES:]
+    return value
+
+
+def body_bytes(body: Any) -> bytes:  # noqa: ANN401 - any class of the vocabulary
+    """The Avro bytes of a bare body, as they stand at the tail of its record; what signatures cover."""
+    kind = type(body).__name__
+    _, schema, convert = _writer(kind)
+    bare = _bare_schema(kind) if kind in ENVELOPED else schema
+    out = BytesIO()
+    fastavro.schemaless_writer(out, bare, convert(body))
+    return out.getvalue()
+
+
+@cache
+def _bare_schema(kind: str) -> Any:  # noqa: ANN401
+    return fastavro.parse_schema(schema_of(CLASSES[kind]))
+
+
+def pack(decision: decisions.Decision) -> batch.PackedDecision:
+    """A decision as it stands in a batch."""
+    kind = type(decision).__name__
+    _, schema, convert = _writer(kind)
+    out = BytesIO()
+    fastavro.schemaless_writer(out, schema, convert(decision))
+    return batch.PackedDecision(
+        kind=kind, version=schemas.latest_version(kind), body=out.getvalue()
+    )
+
+
+def unpack(packed: batch.PackedDecision) -> decisions.Decision | None:
+    """The decision; None for a kind or version that this program does not know, UndecodableError for damage."""
+    if packed.kind not in CLASSES or packed.version > schemas.latest_version(packed.kind):
+        return None
+    writer, reader = _reader(SchemaId(packed.kind, packed.version))
+    try:
+        plain: Any = fastavro.schemaless_reader(BytesIO(packed.body), writer, reader)
+        decision: decisions.Decision = from_plain(CLASSES[packed.kind])(plain)
+    except Exception as error:
+        message = f"not a {packed.kind}: {type(error).__name__}"
+        raise UndecodableError(message) from error
+    return decision
+
+
+def digest(data: bytes) -> bytes:
+    """BLAKE2b-256, the digest of everything that is chained."""
+    return hashlib.blake2b(data, digest_size=32).digest()

@@ -1,0 +1,511 @@
+"""The decisions: what the leading scheduler answers, and the only thing that changes state.
+
+The state of the scheduler and every view are folds of these. Each stands in a DecisionBatch as bytes with its
+kind and version. Times are milliseconds since the epoch unless the name says a duration; `now_ms` of the batch
+is when a decision was made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from gangline.events.spec import JobClass, Spec
+
+
+class Health(StrEnum):
+    """Whether a node is well, as far as the scheduler can know."""
+
+    WELL = "well"
+    SUSPECTED = "suspected"
+    LOST = "lost"
+    QUARANTINED = "quarantined"
+
+
+class Service(StrEnum):
+    """Whether operators let a node take new work."""
+
+    OPEN = "open"
+    CORDONED = "cordoned"
+    DRAINING = "draining"
+    MAINTENANCE = "maintenance"
+
+
+class StopCause(StrEnum):
+    """Why a gang was told to stop, or why it let its GPUs go."""
+
+    PREEMPTED = "preempted"
+    CANCELLED = "cancelled"
+    LIMIT = "limit"
+    DRAINED = "drained"
+    MAINTENANCE = "maintenance"
+    INFRASTRUCTURE = "infrastructure"
+    USER = "user"
+    START_ABORTED = "start_aborted"
+    FINISHED = "finished"
+
+
+class Outcome(StrEnum):
+    """How a job ended."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    REJECTED = "rejected"
+
+
+class WaitCause(StrEnum):
+    """Why a job waits; the first that holds, in this order."""
+
+    DEPENDENCY = "dependency"
+    HOLD = "hold"
+    BORROW_LIMIT = "borrow_limit"
+    STARTING = "starting"
+    FAIR_SHARE = "fair_share"
+    RESERVATION = "reservation"
+    NODES_UNHEALTHY = "nodes_unhealthy"
+    TOPOLOGY = "topology"
+    CAPACITY = "capacity"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """What an auditor needs to re-derive a decision.
+
+    binding: the constraint that decided. tie: the order key that broke the tie. alternative: the best rejected
+    alternative. policy_version: counts PolicyChanged and TeamChanged up to this decision.
+    """
+
+    binding: str = ""
+    tie: str = ""
+    alternative: str = ""
+    policy_version: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """A member's place. gpus: the indices of its GPUs on the node, ascending. first_rank: rank of its first GPU."""
+
+    node: str
+    gpus: tuple[int, ...]
+    first_rank: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReservedSeat:
+    """GPUs kept on a node. gpus: how many. held: the indices already kept (a claim's), empty for a plan."""
+
+    node: str
+    gpus: int
+    held: tuple[int, ...] = ()
+
+
+# --- jobs -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobQueued:
+    """A job was accepted. number: the cell's small integer for it. array: the submission's id when it is a task."""
+
+    job: str
+    number: int
+    spec: Spec
+    submitted_ms: int
+    submitted_at: str
+    actor: str = ""
+    array: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRejected:
+    """A job can never start, or was asked for wrongly. nearest: the nearest request that could start."""
+
+    job: str
+    team: str
+    reason: str
+    text: str
+    nearest: str = ""
+    submitted_ms: int = 0
+    certificate: Certificate = field(default_factory=Certificate)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobHeld:
+    """A job is not to start until released. by: an actor, or `scheduler` after too many failures."""
+
+    job: str
+    by: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobReleased:
+    """A held job may start again."""
+
+    job: str
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriorityChanged:
+    """A job is in another class from now on."""
+
+    job: str
+    job_class: JobClass
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRequeued:
+    """A job waits again, with its old age. not_before_ms: crash loops are backed off, 0 for at once."""
+
+    job: str
+    attempt: int
+    cause: StopCause
+    retries_used: int
+    not_before_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFinished:
+    """A job has ended for good. reason: why, in a word or two (`limit`, `dependency`, `exit code 3`)."""
+
+    job: str
+    outcome: Outcome
+    reason: str = ""
+    code: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitCauseChanged:
+    """These jobs wait for another reason than before. text: with the numbers, and what would start them."""
+
+    jobs: tuple[str, ...]
+    cause: WaitCause
+    text: str
+    certificate: Certificate = field(default_factory=Certificate)
+
+
+# --- gangs ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangPlaced:
+    """A gang holds these GPUs from now on; its members are to make ready.
+
+    seats: in rank order. level: the lowest level of the tree that holds it whole. crossed: how many domains of
+    the level just below it uses. borrowed: how many of its GPUs are beyond its team's guarantee.
+    """
+
+    job: str
+    attempt: int
+    seats: tuple[Seat, ...]
+    level: str
+    crossed: int
+    borrowed: int
+    certificate: Certificate = field(default_factory=Certificate)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MembersReady:
+    """These members could start at once. address, port: rank 0's rendezvous, once it is among them."""
+
+    job: str
+    attempt: int
+    nodes: tuple[str, ...]
+    address: str = ""
+    port: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangStarted:
+    """All members are ready: the processes run. resumed_ms: productive time restored from the checkpoint."""
+
+    job: str
+    attempt: int
+    resumed_ms: int
+    resume_step: int = 0
+    resume_path: str = ""
+    address: str = ""
+    port: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangStartAborted:
+    """A gang did not start: not all members were ready in time. slow: the nodes that were not."""
+
+    job: str
+    attempt: int
+    slow: tuple[str, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointRecorded:
+    """A complete checkpoint of the running attempt exists."""
+
+    job: str
+    attempt: int
+    node: str
+    step: int
+    path: str
+    productive_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberEnded:
+    """All processes of a member are out. presumed: nobody said so, but its node is lost and fenced."""
+
+    job: str
+    attempt: int
+    node: str
+    code: int
+    signal: int = 0
+    reason: str = "exited"
+    presumed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangPreempted:
+    """A gang is told to stop for another one. cause: `class` or `reclaim`."""
+
+    job: str
+    attempt: int
+    claimant: str
+    claimant_attempt: int
+    cause: str
+    grace_ms: int
+    certificate: Certificate = field(default_factory=Certificate)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangStopping:
+    """A gang is told to stop for another reason than preemption."""
+
+    job: str
+    attempt: int
+    cause: StopCause
+    grace_ms: int
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangReleased:
+    """A gang holds nothing any more. lost_gpu_ms: GPU-time since its last checkpoint that must be done again.
+
+    productive_ms: productive running time over all attempts that is kept. lingering: nodes whose processes of
+    this attempt are fenced but not known to be gone; their GPUs stay out until they are.
+    """
+
+    job: str
+    attempt: int
+    cause: StopCause
+    lost_gpu_ms: int
+    productive_ms: int
+    lingering: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReservationPlanned:
+    """Room is kept for a waiting gang. kind: `plan` (a time and a place), `firm` (binds jobs ahead too), or
+    `claim` (victims are leaving; GPUs that are free or become free stay with the claimant).
+
+    start_ms, end_ms: when it would start, and end at the latest. victims: who leaves for a claim.
+    """
+
+    job: str
+    kind: str
+    start_ms: int
+    end_ms: int
+    seats: tuple[ReservedSeat, ...]
+    victims: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReservationReleased:
+    """Room is kept no longer. why: `started`, `cancelled`, `fault`, `expired`, `changed`, `held`."""
+
+    job: str
+    why: str
+
+
+# --- nodes ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeAdded:
+    """A node belongs to the fleet."""
+
+    node: str
+    path: tuple[str, ...]
+    levels: tuple[str, ...]
+    gpus: int
+    labels: Mapping[str, str] = field(default_factory=dict)
+    public_key: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeDropped:
+    """A node belongs to the fleet no more."""
+
+    node: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeBooted:
+    """An agent came up on this node; under another boot id, nothing of before runs there any more."""
+
+    node: str
+    boot_id: str
+    address: str = ""
+    agent_version: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeHealthChanged:
+    """A node is well, suspected, lost or quarantined. until_ms: when it may be well again by time, 0 for unknown.
+
+    strike: whether this counts towards quarantine. job: whose members were not ready, empty otherwise.
+    """
+
+    node: str
+    health: Health
+    cause: str
+    until_ms: int = 0
+    strike: bool = False
+    job: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeServiceChanged:
+    """Operators' wish for a node. deadline_ms: when what still runs is stopped, or maintenance ends; 0 for never."""
+
+    node: str
+    service: Service
+    cause: str
+    by: str = ""
+    deadline_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaintenanceAnnounced:
+    """A node will be out of service in this window."""
+
+    node: str
+    from_ms: int
+    until_ms: int
+    why: str = ""
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuWithdrawn:
+    """A GPU is out. fault: what is wrong with it."""
+
+    node: str
+    gpu: int
+    fault: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuReturned:
+    """A GPU may be used again."""
+
+    node: str
+    gpu: int
+
+
+# --- teams, policy, leadership --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamChanged:
+    """A team as it is from now on. borrow, lend: GPUs, -1 for unlimited."""
+
+    team: str
+    guaranteed: int
+    borrow: int
+    lend: int
+    weight: int
+    parent: str
+    by_model: Mapping[str, int] = field(default_factory=dict)
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyChanged:
+    """Policy keys with new values."""
+
+    values: Mapping[str, int]
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputRejected:
+    """Facts that changed nothing, gathered by partition, reason and range. offsets first to last, inclusive."""
+
+    topic: str
+    partition: int
+    first: int
+    last: int
+    count: int
+    reason: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeadershipTaken:
+    """A scheduler leads from now on; deadlines that wait for facts start again. why: start, takeover, hand_over."""
+
+    leader: str
+    term: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogicUpgraded:
+    """From the next batch on another logic version decides."""
+
+    old_version: int
+    new_version: int
+    old_digest: bytes
+    new_digest: bytes
+
+
+JobDecision = (
+    JobQueued
+    | JobRejected
+    | JobHeld
+    | JobReleased
+    | PriorityChanged
+    | JobRequeued
+    | JobFinished
+    | WaitCauseChanged
+)
+GangDecision = (
+    GangPlaced
+    | MembersReady
+    | GangStarted
+    | GangStartAborted
+    | CheckpointRecorded
+    | MemberEnded
+    | GangPreempted
+    | GangStopping
+    | GangReleased
+    | ReservationPlanned
+    | ReservationReleased
+)
+NodeDecision = (
+    NodeAdded
+    | NodeDropped
+    | NodeBooted
+    | NodeHealthChanged
+    | NodeServiceChanged
+    | MaintenanceAnnounced
+    | GpuWithdrawn
+    | GpuReturned
+)
+OtherDecision = TeamChanged | PolicyChanged | InputRejected | LeadershipTaken | LogicUpgraded
+Decision = JobDecision | GangDecision | NodeDecision | OtherDecision
