@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING
 from gangline.cli.local_process import (
     Lifetime,
     LocalServerError,
+    complaint,
     dismiss_guard,
     end,
     folder_lock,
@@ -38,7 +39,6 @@ from gangline.cli.local_process import (
     group_of,
     guard,
     is_ours,
-    last_line,
     port_is_free,
     spawn,
     wait_until,
@@ -291,7 +291,7 @@ def _run(directory: Path, command: list[str], user: int | None, *, text: str = "
         log.write(done.stdout)
     if done.returncode != 0:
         raise LocalServerError(
-            f"{Path(command[0]).name} failed: {last_line(directory / 'postgres.log')}"
+            f"{Path(command[0]).name} failed: {complaint(directory / 'postgres.log')}"
         )
 
 
@@ -321,7 +321,7 @@ def _launch(directory: Path, server: _Server, settings: Mapping[str, str]) -> in
     wait_until(lambda: _ready(server) or not is_ours(pid, word), within_s=_START_WITHIN_S)
     if not _ready(server):
         end(pid, word, with_signal=signal.SIGQUIT, within_s=5.0)
-        raise LocalServerError(f"Postgres did not start: {last_line(log)} (see {log})")
+        raise LocalServerError(f"Postgres did not start: {complaint(log)} (see {log})")
     return pid
 
 

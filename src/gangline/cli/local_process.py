@@ -16,6 +16,7 @@ import contextlib
 import fcntl
 import os
 import pwd
+import secrets
 import signal
 import socket
 import subprocess
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 _POLL_S = 0.02
+_PORTS = range(20_000, 32_000)
+# What the lines of a log that say why a server ended have in them: Postgres, Java.
+_COMPLAINTS = ("FATAL:", "Caused by:", " ERROR ", "Exception")
 _GUARD = """
 import os, sys
 sys.stdin.buffer.read()
@@ -49,11 +53,16 @@ class Lifetime(StrEnum):
 
 
 def free_port() -> int:
-    """Find a TCP port of the loopback address that nobody listens on at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
+    """Find a TCP port of the loopback address that nobody listens on at the moment.
+
+    It lies below the ports that the system hands to clients. On one of those, a server's client
+    that knocks before the server listens may be given that very port, be connected to itself, and
+    keep the server from ever listening there.
+    """
+    while True:
+        port = _PORTS.start + secrets.randbelow(len(_PORTS))
+        if port_is_free(port):
+            return port
 
 
 def port_is_free(port: int) -> bool:
@@ -79,8 +88,13 @@ def folder_lock(directory: Path) -> Iterator[None]:
 def is_ours(pid: int, word: str) -> bool:
     """Tell whether process `pid` runs and has `word` in its command line.
 
-    Where the system has no /proc, a running process of that number is taken for ours.
+    A child of this process needs no such word: its number is its own until we have reaped it, and
+    its command line is empty for an instant after it was started. Where the system has no /proc, a
+    running process of that number is taken for ours.
     """
+    child = _children.get(pid)
+    if child is not None and child.poll() is None:
+        return True
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -113,18 +127,9 @@ def end(pid: int, word: str, *, with_signal: signal.Signals, within_s: float) ->
             return
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
-        if wait_until(lambda: _gone(pid, word), within_s=patience_s):
+        if wait_until(lambda: not is_ours(pid, word), within_s=patience_s):
             return
     raise LocalServerError(f"process {pid} ({word}) does not end, not even by SIGKILL")
-
-
-def _gone(pid: int, word: str) -> bool:
-    """Tell whether a process has ended, reaping it where it was our child."""
-    child = _children.get(pid)
-    if child is not None and child.poll() is not None:
-        del _children[pid]
-        return True
-    return not is_ours(pid, word)
 
 
 def spawn(
@@ -182,15 +187,17 @@ def dismiss_guard(pid: int) -> None:
         watcher.stdin.close()
 
 
-# Kept, as a Popen that is dropped while its process runs complains.
+# Kept, also when they have ended: a Popen that is dropped while its process runs complains.
 _children: dict[int, subprocess.Popen[bytes]] = {}
 _guards: dict[int, subprocess.Popen[bytes]] = {}
 
 
-def last_line(log: Path) -> str:
-    """Find the last line of a server's log that says something, for an error's message."""
+def complaint(log: Path) -> str:
+    """Find the line of a server's log that says why it ended, for an error's message."""
     try:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return "no log"
-    return next((line.strip() for line in reversed(lines) if line.strip()), "empty log")
+    said = [line.strip() for line in lines if line.strip()]
+    causes = [line for line in said if any(word in line for word in _COMPLAINTS)]
+    return (causes or said or ["empty log"])[-1]
