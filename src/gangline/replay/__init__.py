@@ -1,0 +1,1 @@
+"""Reading history again, and making it up: replay, simulation, scenarios, reports."""
