@@ -1,0 +1,1 @@
+"""Gangline's tests, in tiers; CONTRIBUTING.md tells them apart."""

@@ -1,0 +1,1 @@
+"""Integration: our code against real servers and real processes."""

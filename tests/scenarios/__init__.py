@@ -1,0 +1,1 @@
+"""Scenarios: stories in plain text, played on the real core."""

@@ -1,0 +1,1 @@
+"""What tests of several tiers share: real servers, doubles and builders."""

@@ -1,0 +1,1 @@
+"""Tidy: what a reviewer would otherwise have to look for."""

@@ -1,0 +1,1 @@
+"""Unit: one row, one rule."""

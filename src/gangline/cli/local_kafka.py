@@ -59,7 +59,7 @@ _SAY = (
 )
 
 # One node, so nothing can have a replica; few partitions inside, as each is a folder of files.
-_SETTINGS: Mapping[str, str] = {
+SETTINGS: dict[str, str] = {
     "process.roles": "broker,controller",
     "node.id": "1",
     "controller.listener.names": "CONTROLLER",
@@ -242,7 +242,7 @@ def _configure(directory: Path, port: int, settings: Mapping[str, str]) -> None:
     """Write server.properties."""
     controller = free_port()
     wanted = {
-        **_SETTINGS,
+        **SETTINGS,
         "controller.quorum.voters": f"1@127.0.0.1:{controller}",
         "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
         "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
