@@ -1,0 +1,118 @@
+"""The application: routes, problems and the door, put together."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import asynccontextmanager
+from importlib import metadata
+from typing import TYPE_CHECKING, Any, Final
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from gangline.api import health, jobs, operators, page, reads, stream
+from gangline.api.guard import Guard
+from gangline.api.metrics import Measured, Metrics
+from gangline.api.problems import ProblemError, slug_of_status
+from gangline.api.publisher import Publisher
+from gangline.api.tokens import TokenFile
+from gangline.events.bus import open_log
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from fastapi.routing import APIRoute
+    from starlette.responses import Response
+
+    from gangline.api.settings import Settings
+    from gangline.api.views import Views
+    from gangline.events.log import Log
+
+_log: Final = logging.getLogger("gangline.api")
+
+
+def create_app(
+    settings: Settings, *, log: Log | None = None, views: Views | None = None
+) -> FastAPI:
+    """The API of a cell. log, views: those of the settings' URLs where none are given."""
+    settings.check()
+    log = log or open_log(settings.bus, settings.cell)
+    views = views or _open_views(settings)
+    app = FastAPI(
+        title="Gangline",
+        version=metadata.version("gangline"),
+        docs_url=None,  # its page loads scripts of other sites
+        redoc_url=None,
+        lifespan=_closing(log, views),
+        generate_unique_id_function=_operation,
+    )
+    app.state.settings = settings
+    app.state.views = views
+    app.state.desk = jobs.Desk(Publisher(log), views)
+    app.state.tokens = None if settings.tokens is None else TokenFile(settings.tokens)
+    app.state.metrics = Metrics(views)
+    app.state.streams = stream.Streams()
+    for room in (jobs, operators, reads, stream, health, page):
+        app.include_router(room.router)
+    page.mount(app)
+    _answer_problems(app)
+    app.add_middleware(Guard, settings=settings)
+    app.add_middleware(Measured, metrics=app.state.metrics)
+    return app
+
+
+def _open_views(settings: Settings) -> Views:
+    """The views in Postgres."""
+    from gangline.api.postgres_views import PostgresViews  # noqa: PLC0415 - tests need no Postgres
+
+    return PostgresViews(settings.database, cell=settings.cell)
+
+
+def _closing(log: Log, views: Views) -> Callable[[FastAPI], Any]:
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        log.close()
+        close = getattr(views, "close", None)
+        if close is not None:
+            close()
+
+    return lifespan
+
+
+def _operation(route: APIRoute) -> str:
+    """Operations are named by their functions."""
+    return route.name
+
+
+def _answer_problems(app: FastAPI) -> None:
+    """Everything that goes wrong is answered by one problem."""
+
+    @app.exception_handler(ProblemError)
+    def of_ours(_: Request, error: ProblemError) -> Response:
+        return error.response()
+
+    @app.exception_handler(RequestValidationError)
+    def of_parameters(_: Request, error: RequestValidationError) -> Response:
+        errors = [
+            {"field": ".".join(map(str, e["loc"])), "detail": _detail(e)} for e in error.errors()
+        ]
+        detail = "; ".join(f"{e['field']}: {e['detail']}" for e in errors[:3])
+        return ProblemError("invalid", detail, errors=errors).response()
+
+    @app.exception_handler(HTTPException)
+    def of_framework(request: Request, error: HTTPException) -> Response:
+        detail = f"{request.method} {request.url.path[:200]}: {error.detail}"
+        headers = dict(error.headers or {})
+        return ProblemError(slug_of_status(error.status_code), detail, headers=headers).response()
+
+    @app.exception_handler(Exception)
+    def of_mistakes(request: Request, error: Exception) -> Response:
+        _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+        return ProblemError("internal", "this is our mistake; the API's log says more").response()
+
+
+def _detail(error: Any) -> str:  # noqa: ANN401 - pydantic's own dictionary
+    context = error.get("ctx", {}).get("error")
+    return str(context or error["msg"])[:300]

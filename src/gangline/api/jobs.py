@@ -1,0 +1,258 @@
+"""Routes of jobs: submit, cancel, hold, release, change the class."""
+
+import hashlib
+import re
+import secrets
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Header, Request
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from starlette.concurrency import run_in_threadpool
+
+from gangline.api.auth import Principal, Verb, authorise, principal_of
+from gangline.api.names import Name, check_name
+from gangline.api.problems import ProblemError
+from gangline.api.publisher import Publisher, message
+from gangline.api.spec_json import JobRequest, checked, parse_body, parse_request
+from gangline.api.views import Views
+from gangline.events import facts
+from gangline.events.log import Message, Topic
+from gangline.events.spec import JobClass, Spec
+
+router = APIRouter(prefix="/v1", tags=["jobs"])
+
+Caller = Annotated[Principal, Depends(principal_of)]
+_REMEMBERED: Final = 100_000
+_MAX_BATCH: Final = 10_000
+
+
+class Accepted(BaseModel):
+    """A fact stands in the log.
+
+    position: pass it as `min_position` to read what followed from it.
+    """
+
+    job: str = ""
+    position: str
+
+
+class AcceptedBatch(BaseModel):
+    """Submissions stand in the log, in the order they came."""
+
+    jobs: list[Accepted]
+
+
+class Why(BaseModel):
+    """What a colleague should read."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    why: Annotated[str, Field(max_length=200)] = ""
+
+
+class PriorityRequest(BaseModel):
+    """Another class for a job."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    priority: Annotated[str, AfterValidator(lambda word: JobClass[word.upper()].word)]
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A submission as it was accepted.
+
+    digest: of its spec, so that a key is not used for two jobs.
+    """
+
+    team: str
+    digest: bytes
+    position: str
+
+
+class Submissions:
+    """The last submissions of this process by job: repeats, and jobs that no view shows yet."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: OrderedDict[str, Submission] = OrderedDict()
+
+    def find(self, job: str) -> Submission | None:
+        """The submission of a job, if it is remembered."""
+        with self._lock:
+            return self._known.get(job)
+
+    def remember(self, job: str, submission: Submission) -> None:
+        """Keep one; the oldest beyond 100,000 are forgotten."""
+        with self._lock:
+            self._known[job] = submission
+            if len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+
+
+class Desk:
+    """Where jobs are handed in: what the routes of one application share."""
+
+    def __init__(self, publisher: Publisher, views: Views) -> None:
+        self.publisher = publisher
+        self.views = views
+        self.submissions = Submissions()
+
+    def submit(self, wanted: list[tuple[str, Spec]], caller: Principal) -> list[Accepted]:
+        """Append what is new, answer what is known; all or none."""
+        for _, spec in wanted:
+            authorise(caller, Verb.CHANGE_JOBS, spec.team)
+        before = [self._repeated(job, spec) for job, spec in wanted]
+        new = [i for i, known in enumerate(before) if known is None]
+        messages = [submission(*wanted[i], actor=caller.actor) for i in new]
+        positions = dict(zip(new, self.publisher.append_all(messages), strict=True))
+        for i in new:
+            job, spec = wanted[i]
+            self.submissions.remember(job, Submission(spec.team, digest_of(spec), positions[i]))
+        return [
+            Accepted(job=job, position=positions.get(i) or before[i] or "")
+            for i, (job, _) in enumerate(wanted)
+        ]
+
+    def _repeated(self, job: str, spec: Spec) -> str | None:
+        """The position of the same submission before; a `conflict` problem for another one."""
+        known = self.submissions.find(job)
+        if known is None:
+            return None
+        if known.digest != digest_of(spec):
+            raise ProblemError("conflict", f"another job was submitted as {job}; take another key")
+        return known.position
+
+    def team_of(self, job: str) -> str:
+        """The team of a job, or a `not-found` problem."""
+        row = self.views.job(job)
+        known = self.submissions.find(job)
+        if row is not None:
+            return str(row["team"])
+        if known is not None:
+            return known.team
+        raise ProblemError("not-found", f"there is no job {job[:128]}")
+
+    def change(self, job: str, body: Any, caller: Principal) -> Accepted:  # noqa: ANN401
+        """Append a fact about a job that the caller may change."""
+        authorise(caller, Verb.CHANGE_JOBS, self.team_of(job))
+        position = self.publisher.append(Topic.JOBS, body, key=job, actor=caller.actor)
+        return Accepted(job=job, position=position)
+
+
+def submission(job: str, spec: Spec, *, actor: str) -> Message:
+    """A submission as it is appended: its id is the job's."""
+    body = facts.JobSubmitted(job=job, spec=spec)
+    return message(Topic.JOBS, body, key=job, actor=actor, fact_id=job)
+
+
+def digest_of(spec: Spec) -> bytes:
+    """What makes two submissions the same."""
+    return hashlib.blake2b(repr(spec).encode(), digest_size=16).digest()
+
+
+def job_id(key: str, request: JobRequest) -> str:
+    """The job's id: the client's key (without RFC 8941's quotes), else one from the job's name."""
+    if not key:
+        return f"{(request.name or request.team)[:100]}-{secrets.token_hex(5)}"
+    if re.fullmatch(r'"[^"\\]*"', key):
+        key = key[1:-1]
+    try:
+        return check_name(key)
+    except ValueError as error:
+        raise ProblemError("invalid", f"Idempotency-Key: {error}") from error
+
+
+def desk_of(request: Request) -> Desk:
+    """The desk of the application."""
+    desk: Desk = request.app.state.desk
+    return desk
+
+
+OpenDesk = Annotated[Desk, Depends(desk_of)]
+_BODY: Final = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": JobRequest.model_json_schema()}},
+    }
+}
+
+
+@router.post("/jobs", status_code=202, openapi_extra=_BODY)
+async def submit(
+    request: Request,
+    desk: OpenDesk,
+    caller: Caller,
+    idempotency_key: Annotated[str, Header(max_length=300)] = "",
+) -> Accepted:
+    """Submit a job. The same `Idempotency-Key` again is the same job, however often it is sent."""
+    wanted = parse_request(parse_body(await request.body()))
+    job = job_id(idempotency_key, wanted)
+    spec = wanted.spec(user=caller.name)
+    return (await run_in_threadpool(desk.submit, [(job, spec)], caller))[0]
+
+
+@router.post("/jobs/batch", status_code=202)
+async def submit_batch(request: Request, desk: OpenDesk, caller: Caller) -> AcceptedBatch:
+    """Submit many jobs: `{"jobs": [{"id": KEY, "spec": SPEC}, …]}`; all of them, or none."""
+    wanted = []
+    for index, item in enumerate(_items(parse_body(await request.body()))):
+        try:
+            spec = parse_request(item["spec"])
+            wanted.append((job_id(item.get("id", ""), spec), spec.spec(user=caller.name)))
+        except ProblemError as problem:
+            raise ProblemError(problem.slug, f"jobs.{index}: {problem.detail}") from problem
+    return AcceptedBatch(jobs=await run_in_threadpool(desk.submit, wanted, caller))
+
+
+def _items(body: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - JSON
+    """The items of a batch, or an `invalid` problem."""
+    items = body.get("jobs") if isinstance(body, dict) else None
+    if not isinstance(items, list) or not 0 < len(items) <= _MAX_BATCH:
+        raise ProblemError("invalid", f"jobs: a list of 1 to {_MAX_BATCH:,} submissions")
+    for index, item in enumerate(items):
+        keys = set(item) if isinstance(item, dict) else set()
+        if "spec" not in keys or not keys <= {"id", "spec"} or not isinstance(
+            item.get("id", ""), str
+        ):  # fmt: skip
+            raise ProblemError("invalid", f"jobs.{index}: an object of `spec` and, at most, `id`")
+    return items
+
+
+async def _optional(request: Request, model: type[BaseModel]) -> Any:  # noqa: ANN401
+    """A body that may be missing, checked."""
+    body = await request.body()
+    return checked(model, parse_body(body) if body.strip() else {})
+
+
+@router.post("/jobs/{job}/cancel", status_code=202)
+async def cancel(job: Name, request: Request, desk: OpenDesk, caller: Caller) -> Accepted:
+    """Cancel a job: at once where it waits, after its grace where it runs."""
+    body: Why = await _optional(request, Why)
+    fact = facts.JobCancelRequested(job=job, why=body.why)
+    return await run_in_threadpool(desk.change, job, fact, caller)
+
+
+@router.post("/jobs/{job}/hold", status_code=202)
+async def hold(job: Name, request: Request, desk: OpenDesk, caller: Caller) -> Accepted:
+    """Keep a job from starting until it is released."""
+    body: Why = await _optional(request, Why)
+    fact = facts.JobHoldRequested(job=job, why=body.why)
+    return await run_in_threadpool(desk.change, job, fact, caller)
+
+
+@router.post("/jobs/{job}/release", status_code=202)
+async def release(job: Name, desk: OpenDesk, caller: Caller) -> Accepted:
+    """Let a held job start again."""
+    return await run_in_threadpool(desk.change, job, facts.JobHoldReleased(job=job), caller)
+
+
+@router.post("/jobs/{job}/priority", status_code=202)
+async def priority(job: Name, request: Request, desk: OpenDesk, caller: Caller) -> Accepted:
+    """Put a job in another class."""
+    body: PriorityRequest = await _optional(request, PriorityRequest)
+    fact = facts.JobPriorityChangeRequested(job=job, job_class=JobClass[body.priority.upper()])
+    return await run_in_threadpool(desk.change, job, fact, caller)

@@ -1,0 +1,184 @@
+"""Routes of operators: nodes, teams, policy."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from starlette.concurrency import run_in_threadpool
+
+from gangline.api.auth import Principal, Verb, authorise
+from gangline.api.jobs import Accepted, Caller, Desk, OpenDesk, Why
+from gangline.api.names import Name, Text
+from gangline.api.problems import ProblemError
+from gangline.api.spec_json import Duration, PositiveDuration, checked, parse_body
+from gangline.events import facts
+from gangline.events.log import Topic
+from gangline.events.spec import UNLIMITED
+
+router = APIRouter(prefix="/v1", tags=["operators"])
+
+
+class DrainRequest(Why):
+    """deadline: from now; what still runs then is stopped and queued again. None: never."""
+
+    deadline: Duration | None = None
+
+
+class MaintenanceRequest(Why):
+    """at: from now. lasts: how long."""
+
+    at: Duration
+    lasts: PositiveDuration
+
+
+def _gpus(value: object) -> object:
+    words: dict[object, int] = {"unlimited": UNLIMITED, "none": 0}
+    return words.get(value, value) if isinstance(value, str) else value
+
+
+Gpus = Annotated[int, BeforeValidator(_gpus), Field(ge=UNLIMITED, le=1_000_000)]
+
+
+class TeamRequest(BaseModel):
+    """A team's numbers; what is not named keeps its value.
+
+    borrow, lend: GPUs, `unlimited` or `none`.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    guaranteed: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
+    borrow: Gpus | None = None
+    lend: Gpus | None = None
+    weight: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    parent: Name | Literal[""] | None = None
+
+
+class PolicyRequest(BaseModel):
+    """Policy keys with new values: durations in milliseconds, counts as they are."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    values: Annotated[dict[Text, Annotated[int, Field(ge=0)]], Field(min_length=1)]
+
+
+class NodeRequest(BaseModel):
+    """A node that an operator lets in.
+
+    levels, path: from the outermost level of the tree inwards.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    levels: list[Name]
+    path: list[Name]
+    gpus: Annotated[int, Field(ge=1, le=1_024)]
+    labels: dict[Text, Text] = {}
+    public_key: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
+
+
+async def _body(request: Request, model: type[BaseModel]) -> Any:  # noqa: ANN401
+    raw = await request.body()
+    return checked(model, parse_body(raw) if raw.strip() else {})
+
+
+async def _state(desk: Desk, body: Any, *, key: str, caller: Principal) -> Accepted:  # noqa: ANN401
+    """Append what an operator states to `control`."""
+    authorise(caller, Verb.OPERATE)
+    position = await run_in_threadpool(
+        desk.publisher.append, Topic.CONTROL, body, key=key, actor=caller.actor
+    )
+    return Accepted(position=position)
+
+
+async def _about_node(desk: Desk, body: Any, *, caller: Principal) -> Accepted:  # noqa: ANN401
+    """The same for a node that must be known."""
+    authorise(caller, Verb.OPERATE)
+    rows = await run_in_threadpool(
+        desk.views.rows, "nodes", where={"node": body.node}, after="", limit=1
+    )
+    if not rows:
+        raise ProblemError("not-found", f"there is no node {body.node}")
+    return await _state(desk, body, key=body.node, caller=caller)
+
+
+@router.post("/nodes/{node}/cordon", status_code=202)
+async def cordon(node: Name, request: Request, desk: OpenDesk, caller: Caller) -> Accepted:
+    """Keep new work off a node; what runs there goes on."""
+    body: Why = await _body(request, Why)
+    return await _about_node(desk, facts.NodeCordoned(node=node, why=body.why), caller=caller)
+
+
+@router.post("/nodes/{node}/uncordon", status_code=202)
+async def uncordon(node: Name, desk: OpenDesk, caller: Caller) -> Accepted:
+    """Let a node take new work again."""
+    return await _about_node(desk, facts.NodeUncordoned(node=node), caller=caller)
+
+
+@router.post("/nodes/{node}/drain", status_code=202)
+async def drain(node: Name, request: Request, desk: OpenDesk, caller: Caller) -> Accepted:
+    """Empty a node; what still runs at the deadline is stopped and queued again."""
+    body: DrainRequest = await _body(request, DrainRequest)
+    fact = facts.DrainRequested(node=node, deadline_ms=body.deadline, why=body.why)
+    return await _about_node(desk, fact, caller=caller)
+
+
+@router.post("/nodes/{node}/maintenance", status_code=202)
+async def maintenance(node: Name, request: Request, desk: OpenDesk, caller: Caller) -> Accepted:
+    """Announce a window in which a node is out of service."""
+    body: MaintenanceRequest = await _body(request, MaintenanceRequest)
+    fact = facts.MaintenanceScheduled(node=node, in_ms=body.at, for_ms=body.lasts, why=body.why)
+    return await _about_node(desk, fact, caller=caller)
+
+
+@router.put("/nodes/{node}", status_code=202)
+async def admit(node: Name, request: Request, desk: OpenDesk, caller: Caller) -> Accepted:
+    """Let a node into the fleet, or change its place and size."""
+    body: NodeRequest = await _body(request, NodeRequest)
+    if len(body.levels) != len(body.path):
+        raise ProblemError("invalid", "path: it has a domain for each of the levels")
+    fact = facts.NodeAdmitted(
+        node=node,
+        path=tuple(body.path),
+        levels=tuple(body.levels),
+        gpus=body.gpus,
+        labels=body.labels,
+        public_key=bytes.fromhex(body.public_key),
+    )
+    return await _state(desk, fact, key=node, caller=caller)
+
+
+@router.delete("/nodes/{node}", status_code=202)
+async def withdraw(node: Name, desk: OpenDesk, caller: Caller) -> Accepted:
+    """Take a node out of the fleet for good."""
+    return await _about_node(desk, facts.NodeWithdrawn(node=node), caller=caller)
+
+
+@router.put("/teams/{team}", status_code=202)
+async def set_team(team: Name, request: Request, desk: OpenDesk, caller: Caller) -> Accepted:
+    """Make a team, or change its guarantee, limits, weight or parent."""
+    body: TeamRequest = await _body(request, TeamRequest)
+    fact = facts.TeamSet(
+        team=team,
+        guaranteed=body.guaranteed,
+        borrow=body.borrow,
+        lend=body.lend,
+        weight=body.weight,
+        parent=body.parent,
+    )
+    return await _state(desk, fact, key=team, caller=caller)
+
+
+@router.put("/policy", status_code=202)
+async def set_policy(request: Request, desk: OpenDesk, caller: Caller) -> Accepted:
+    """Give policy keys new values; `gangline policy` lists the keys with their units."""
+    body: PolicyRequest = await _body(request, PolicyRequest)
+    return await _state(desk, facts.PolicySet(values=body.values), key="policy", caller=caller)
+
+
+@router.post("/scheduler/hand-over", status_code=202)
+async def hand_over(request: Request, desk: OpenDesk, caller: Caller) -> Accepted:
+    """Ask the leading scheduler to let a standby lead."""
+    body: Why = await _body(request, Why)
+    fact = facts.HandOverRequested(why=body.why)
+    return await _state(desk, fact, key="scheduler", caller=caller)

@@ -1,0 +1,71 @@
+"""Facts into the log, for the routes."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from gangline.api.problems import ProblemError
+from gangline.events import codec
+from gangline.events.envelope import Event
+from gangline.events.log import (
+    Log,
+    LogError,
+    LogUnreachableError,
+    Message,
+    MessageTooLargeError,
+    Topic,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Publisher:
+    """Appends facts of one cell; what the log refuses becomes a problem."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def append(self, topic: Topic, body: Any, *, key: str, actor: str, fact_id: str = "") -> str:  # noqa: ANN401
+        """One fact; its position.
+
+        fact_id: of its own where it has none (then it is never repeated).
+        """
+        return self.append_all([message(topic, body, key=key, actor=actor, fact_id=fact_id)])[0]
+
+    def append_all(self, messages: Sequence[Message]) -> list[str]:
+        """Facts in this order; their positions."""
+        try:
+            return [str(position) for position in self._log.append(messages)]
+        except MessageTooLargeError as error:
+            raise ProblemError("invalid", str(error)) from error
+        except LogUnreachableError as error:
+            raise ProblemError(
+                "log-unreachable",
+                f"{error}; send it again with the same Idempotency-Key",
+                headers={"Retry-After": "2"},
+            ) from error
+        except LogError as error:
+            raise ProblemError("unavailable", str(error)) from error
+
+    def ends(self) -> dict[str, int]:
+        """The end of each input partition, which says that the log is reachable."""
+        try:
+            ends = self._log.ends([Topic.JOBS, Topic.CONTROL, Topic.NODES, Topic.DECISIONS])
+        except LogError as error:
+            raise ProblemError("log-unreachable", str(error)) from error
+        return {f"{at.topic}-{at.partition}": end for at, end in ends.items()}
+
+
+def message(topic: Topic, body: Any, *, key: str, actor: str, fact_id: str = "") -> Message:  # noqa: ANN401
+    """A fact as it is appended, with the attributes that generic tools read."""
+    envelope = codec.envelope_for(body, id=fact_id or uuid.uuid4().hex, actor=actor)
+    headers = (
+        ("ce_specversion", b"1.0"),
+        ("ce_id", envelope.id.encode()),
+        ("ce_type", f"gangline.{envelope.kind}.v{envelope.version}".encode()),
+        ("ce_source", b"/gangline/api"),
+    )
+    value = codec.encode(Event(envelope=envelope, body=body))
+    return Message(topic=topic, value=value, key=key.encode(), headers=headers)

@@ -1,0 +1,244 @@
+"""A job's spec as clients write it in JSON, and as the log holds it.
+
+The names are those of the scenario grammar, and `name`, `command`, `env` and `workdir`. Nothing is
+guessed: an unknown field, a zero or a wrong type is an error that names the field and what would be
+right.
+
+A job without a command holds its GPUs for `runtime` (without one: until it is cancelled or over its
+limit), then ends with code `exits`: what a shell script with `sleep` would do.
+"""
+
+import json
+from typing import Annotated, Any, Final, Literal, Self, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
+
+from gangline.api.durations import parse_ms
+from gangline.api.names import Name, Text
+from gangline.api.problems import ProblemError, nearest
+from gangline.events import spec as words
+
+Model = TypeVar("Model", bound=BaseModel)
+
+MAX_LABELS: Final = 64
+_MAX_GPUS: Final = 1_000_000
+_CLASSES: Final = {job_class.word: job_class for job_class in words.JobClass}
+
+
+def _yes_or_no(value: object) -> bool:
+    known: dict[object, bool] = {"yes": True, "no": False, True: True, False: False}
+    if not isinstance(value, (str, bool)) or value not in known:
+        raise ValueError("this is yes or no")
+    return known[value]
+
+
+def _topology(value: str) -> str:
+    kind, colon, level = value.partition(":")
+    if value == "any" or (kind in ("preferred", "required") and colon and level):
+        return value
+    raise ValueError("a topology is any, preferred:LEVEL or required:LEVEL")
+
+
+def _one_or_more(value: object) -> object:
+    return value.split(",") if isinstance(value, str) else value
+
+
+def _no_zero(value: int) -> int:
+    if value <= 0:
+        raise ValueError("this is more than 0")
+    return value
+
+
+def _signal(value: str) -> str:
+    word = value.removeprefix("SIG")
+    if word not in {"TERM", "INT", "HUP", "QUIT", "USR1", "USR2"}:
+        raise ValueError("a stop signal is TERM, INT, HUP, QUIT, USR1 or USR2")
+    return word
+
+
+Duration = Annotated[
+    int,
+    BeforeValidator(parse_ms),
+    Field(json_schema_extra={"type": "string", "examples": ["30s", "10m", "2h"]}),
+]
+PositiveDuration = Annotated[Duration, AfterValidator(_no_zero)]
+YesOrNo = Annotated[bool, BeforeValidator(_yes_or_no)]
+
+
+class JobRequest(BaseModel):
+    """The body of `POST /v1/jobs`. Durations are texts like `10m`, or numbers of seconds."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    team: Name
+    gpus: Annotated[int, Field(ge=1, le=_MAX_GPUS)]
+    gpus_per_node: Annotated[int, Field(ge=1, le=_MAX_GPUS)] | None = None
+    priority: Literal["low", "normal", "high", "urgent"] = "normal"
+    runtime: Duration | None = None
+    limit: PositiveDuration | None = None
+    checkpoint: PositiveDuration | None = None
+    grace: Duration | None = None
+    topology: Annotated[Text, AfterValidator(_topology)] = "any"
+    retries: Annotated[int, Field(ge=0, le=1_000)] | None = None
+    exits: Annotated[int, Field(ge=0, le=255)] = 0
+    exits_after: Duration | None = None
+    after: Annotated[list[Name], BeforeValidator(_one_or_more), Field(max_length=100)] = []
+    preemptible: YesOrNo = True
+    count: Annotated[int, Field(ge=1, le=10_000)] = 1
+    name: Name | None = None
+    command: (
+        Annotated[list[str], Field(min_length=1)] | Annotated[str, Field(min_length=1)] | None
+    ) = None
+    env: dict[Text, str] = {}
+    workdir: str | None = None
+    labels: Annotated[dict[Text, Text], Field(max_length=MAX_LABELS)] = {}
+    selector: Annotated[dict[Text, Text], Field(max_length=MAX_LABELS)] = {}
+    launcher: Literal["per-node", "per-gpu", "torchrun", "raw"] = "per-node"
+    env_compat: list[Literal["torch", "slurm", "jax"]] = ["torch"]
+    stop_signal: Annotated[str, AfterValidator(_signal)] = "TERM"
+    progress_timeout: PositiveDuration | None = None
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.gpus_per_node and self.gpus % self.gpus_per_node:
+            raise ValueError(
+                f"gpus ({self.gpus}) is not a multiple of gpus_per_node ({self.gpus_per_node})"
+            )
+        if self.command is not None and (self.runtime is not None or self.exits_after is not None):
+            raise ValueError("runtime and exits_after are for jobs without a command")
+        if any(character in value for value in self._private_texts() for character in "\0"):
+            raise ValueError("command, env and workdir hold no NUL characters")
+        if any("=" in name for name in self.env):
+            raise ValueError("the name of a variable has no =")
+        return self
+
+    def _private_texts(self) -> list[str]:
+        return [*self.argv(), *self.env.values(), self.workdir or ""]
+
+    def argv(self) -> list[str]:
+        """The command as words: a text is a shell's, none is a stand-in that holds the GPUs."""
+        if isinstance(self.command, list):
+            return self.command
+        if isinstance(self.command, str):
+            return ["sh", "-c", self.command]
+        ends_ms = self.runtime if self.exits_after is None else self.exits_after
+        hold = "infinity" if ends_ms is None else f"{ends_ms / 1_000:g}"
+        return ["sh", "-c", f"exec sleep {hold}" if not self.exits else
+                f"sleep {hold} & wait $!; exit {self.exits}"]  # fmt: skip
+
+    def spec(self, *, user: str = "") -> words.Spec:
+        """The spec as it stands in the log, its private part in clear."""
+        return words.Spec(
+            team=self.team,
+            gpus=self.gpus,
+            gpus_per_node=self.gpus_per_node,
+            job_class=_CLASSES[self.priority],
+            limit_ms=self.limit,
+            checkpoint=self._checkpoint(),
+            grace_ms=self.grace,
+            topology=self._topology(),
+            retries=self.retries,
+            after=tuple(self.after),
+            count=self.count,
+            preemptible=self.preemptible,
+            selector=self.selector,
+            labels={**self.labels, **({"name": self.name} if self.name else {})},
+            launch=self._launch(),
+            private=self._private(user),
+        )
+
+    def _checkpoint(self) -> words.CheckpointSpec | None:
+        return (
+            None if self.checkpoint is None else words.CheckpointSpec(interval_ms=self.checkpoint)
+        )
+
+    def _topology(self) -> words.Topology:
+        kind, _, level = self.topology.partition(":")
+        return words.Topology(kind=words.TopologyKind(kind), level=level)
+
+    def _launch(self) -> words.Launch:
+        return words.Launch(
+            launcher=self.launcher,
+            env_compat=tuple(self.env_compat),
+            stop_signal=self.stop_signal,
+            progress_timeout_ms=self.progress_timeout,
+        )
+
+    def _private(self, user: str) -> words.Private:
+        text = {
+            "command": self.argv(),
+            "env": self.env,
+            "workdir": self.workdir or "",
+            "user": user,
+        }
+        return words.Private(ciphertext=json.dumps(text, sort_keys=True).encode())
+
+
+def parse_body(body: bytes) -> Any:  # noqa: ANN401 - JSON
+    """The JSON of a request's body; a `bad-request` problem says where it is broken."""
+    try:
+        return json.loads(body, parse_constant=_no_constant, object_pairs_hook=_no_twins)
+    except (ValueError, RecursionError) as error:
+        raise ProblemError("bad-request", f"the body is no JSON: {error}") from error
+
+
+def _no_constant(word: str) -> None:
+    raise ValueError(f"{word} is no number of JSON's")
+
+
+def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    whole: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in whole:
+            raise ValueError(f"{name[:60]!r} stands twice")
+        whole[name] = value
+    return whole
+
+
+def parse_request(value: object) -> JobRequest:
+    """A spec from decoded JSON; one `invalid` problem names every wrong field."""
+    size = len(json.dumps(value).encode())
+    if size > words.MAX_SPEC_BYTES:
+        raise ProblemError(
+            "invalid", f"a spec has at most {words.MAX_SPEC_BYTES:,} bytes, this one {size:,}"
+        )
+    return checked(JobRequest, value)
+
+
+def checked(model: type[Model], value: object) -> Model:
+    """The model of decoded JSON; one `invalid` problem names every wrong field."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise invalid(error, known=list(model.model_fields)) from error
+
+
+def invalid(error: ValidationError, *, known: list[str]) -> ProblemError:
+    """The problem of a failed validation: the first mistake as one line, all of them as a list."""
+    errors = [
+        {"field": ".".join(map(str, e["loc"])) or "body", "detail": _words(e, known)}
+        for e in error.errors(include_url=False)
+    ]
+    first = errors[0]
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    return ProblemError("invalid", f"{first['field']}: {first['detail']}{more}", errors=errors)
+
+
+def _words(error: Any, known: list[str]) -> str:  # noqa: ANN401 - pydantic's own dictionary
+    """What is wrong, and what would be right, in plain words."""
+    kind, shown = error["type"], repr(error["input"])[:60]
+    if kind == "extra_forbidden":
+        return f"there is no such field{nearest(str(error['loc'][-1]), known)}"
+    if kind == "missing":
+        return "this field is required"
+    if kind in ("value_error", "assertion_error"):
+        return str(error["ctx"]["error"])
+    return f"{error['msg'].removeprefix('Input ').replace('should be', 'must be')}, not {shown}"

@@ -1,0 +1,95 @@
+"""`GET /v1/events`: decisions as they are made, as server-sent events.
+
+The id of an event is its position; a client that comes back with `Last-Event-ID` (browsers do so by
+themselves) goes on after it, and misses nothing. Every stream reads the view for itself, at its own
+pace; a slow reader delays nobody.
+"""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Final
+
+import anyio
+from fastapi import APIRouter, Header, Query, Request
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.concurrency import run_in_threadpool
+
+from gangline.api.jobs import Caller
+from gangline.api.names import Name
+from gangline.api.problems import ProblemError
+from gangline.api.reads import OpenViews
+from gangline.api.views import Row, Views
+
+router = APIRouter(prefix="/v1", tags=["reads"])
+
+_POLL_S: Final = 0.25
+_PAGE: Final = 500
+_MAX_STREAMS: Final = 200
+
+
+class Streams:
+    """How many streams are open."""
+
+    def __init__(self) -> None:
+        self.open = 0
+
+
+@router.get("/events", response_class=EventSourceResponse)
+async def events(
+    request: Request,
+    views: OpenViews,
+    _: Caller,
+    job: Name | None = None,
+    last_event_id: Annotated[str, Header(max_length=300)] = "",
+    after: Annotated[str, Query(max_length=300)] = "end",
+) -> EventSourceResponse:
+    """Decisions from now on, or after `Last-Event-ID` or `after` (empty: from the first)."""
+    streams: Streams = request.app.state.streams
+    if streams.open >= _MAX_STREAMS:
+        raise ProblemError(
+            "too-many", f"{_MAX_STREAMS} streams are open", headers={"Retry-After": "10"}
+        )
+    source = _follow(views, last_event_id or after, job or "", streams)
+    return EventSourceResponse(source, ping=15, send_timeout=30)
+
+
+async def _follow(
+    views: Views, cursor: str, job: str, streams: Streams
+) -> AsyncIterator[ServerSentEvent]:
+    """Events after a position, for ever."""
+    streams.open += 1
+    try:
+        if cursor == "end":
+            cursor = await run_in_threadpool(_end_of, views)
+        yield ServerSentEvent(comment="following", id=cursor or None, retry=2_000)
+        while True:
+            rows = await _next_rows(views, cursor, job)
+            for row in rows:
+                cursor = str(row["key"])
+                yield _event(row)
+            if len(rows) < _PAGE:
+                await anyio.sleep(_POLL_S)
+    finally:
+        streams.open -= 1
+
+
+async def _next_rows(views: Views, cursor: str, job: str) -> list[Row]:
+    """The next page; none while the views cannot be reached, as they come back."""
+    try:
+        return list(await run_in_threadpool(views.decisions, after=cursor, job=job, limit=_PAGE))
+    except ProblemError:
+        return []
+
+
+def _end_of(views: Views) -> str:
+    rows = views.decisions(after="end", job="", limit=1)
+    return str(rows[-1]["key"]) if rows else ""
+
+
+def _event(row: Row) -> ServerSentEvent:
+    data: dict[str, Any] = {name: value for name, value in row.items() if name != "key"}
+    return ServerSentEvent(
+        data=json.dumps(data, default=str, separators=(",", ":")),
+        event="decision",
+        id=str(row["key"]),
+    )

@@ -1,0 +1,78 @@
+"""What the API reads: rows of the views, and how far they have come. The page reads the same."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, Protocol
+
+import anyio
+from fastapi import Query, Request
+from starlette.concurrency import run_in_threadpool
+
+from gangline.api.problems import ProblemError
+from gangline.events.log import Position
+
+Row = Mapping[str, Any]
+_POLL_S: Final = 0.03
+
+
+class Views(Protocol):
+    """Rows of one cell's views. Every method may raise a `views-unreachable` problem."""
+
+    def job(self, job: str) -> Row | None:
+        """One job as `jobs` has it, or None; `spec` holds its public spec."""
+        ...
+
+    def rows(
+        self, view: str, *, where: Mapping[str, object], after: str, limit: int
+    ) -> Sequence[Row]:
+        """Rows of a view in its own order.
+
+        where: columns and what they must equal. after: the `key` of the last row seen, '' for none.
+        """
+        ...
+
+    def decisions(self, *, after: str, job: str, limit: int) -> Sequence[Row]:
+        """Decisions in order after a key ('': from the first; 'end': the last one only)."""
+        ...
+
+    def contains(self, position: Position) -> bool:
+        """Whether the views contain what follows from the record at this position."""
+        ...
+
+    def lag(self) -> Sequence[Row]:
+        """Position and lag of each view (`projection`)."""
+        ...
+
+    def numbers(self) -> Mapping[str, Any]:
+        """Fleet, queue and team numbers for metrics and the page."""
+        ...
+
+
+def parse_position(text: str) -> Position:
+    """A position from a query or header, or an `invalid` problem."""
+    try:
+        return Position.parse(text)
+    except ValueError as error:
+        raise ProblemError("invalid", f"position: {error}") from error
+
+
+async def read_your_writes(
+    request: Request,
+    min_position: Annotated[
+        str, Query(description="Wait until the views contain this position")
+    ] = "",
+) -> None:
+    """Dependency of every read: wait until the views contain a position that a write returned."""
+    if not min_position:
+        return
+    position = parse_position(min_position)
+    views: Views = request.app.state.views
+    deadline = time.monotonic() + request.app.state.settings.wait_s
+    while not await run_in_threadpool(views.contains, position):
+        if time.monotonic() > deadline:
+            raise ProblemError(
+                "not-yet",
+                f"the views have not reached {position} yet",
+                headers={"Retry-After": "1"},
+            )
+        await anyio.sleep(_POLL_S)

@@ -1,0 +1,90 @@
+"""Views with hand-made rows, and an application around them and a log in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from fastapi.testclient import TestClient
+
+from gangline.api.app import create_app
+from gangline.api.settings import Settings
+from gangline.events import codec
+from gangline.events.log import Position, Topic
+from gangline.events.memory import MemoryLog
+from gangline.events.reading import from_the_start, read_to_ends
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from gangline.api.views import Row
+
+
+@dataclass
+class FakeViews:
+    """Rows by view; `reached` is the only position that the views contain besides earlier ones."""
+
+    tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    made: list[dict[str, Any]] = field(default_factory=list)
+    reached: Position = field(default_factory=lambda: Position("jobs", 0, -1))
+
+    def job(self, job: str) -> Row | None:
+        """The row of `jobs`."""
+        return next((row for row in self.tables.get("jobs", []) if row["job"] == job), None)
+
+    def rows(
+        self, view: str, *, where: Mapping[str, object], after: str, limit: int
+    ) -> Sequence[Row]:
+        """Rows that are equal where asked, keyed by their index."""
+        rows = [{"key": str(i), **row} for i, row in enumerate(self.tables.get(view, []))]
+        first = int(after) + 1 if after else 0
+        return [r for r in rows[first:] if all(r.get(k) == v for k, v in where.items())][:limit]
+
+    def decisions(self, *, after: str, job: str, limit: int) -> Sequence[Row]:
+        """Rows of `made`, keyed by their index."""
+        rows = [{"key": str(i), **row} for i, row in enumerate(self.made)]
+        if after == "end":
+            return rows[-1:]
+        first = int(after) + 1 if after else 0
+        return [r for r in rows[first:] if job in ("", r["job"])][:limit]
+
+    def contains(self, position: Position) -> bool:
+        """Whether the position is at most the one reached."""
+        return position <= self.reached
+
+    def lag(self) -> Sequence[Row]:
+        """One view, never behind."""
+        return [{"view": "all", "position": str(self.reached), "lag_s": 0}]
+
+    def numbers(self) -> Mapping[str, Any]:
+        """A fleet of eight GPUs."""
+        return {
+            "fleet": {"held": 3, "free": 5},
+            "queue": {"capacity": 2},
+            "jobs": {"queued": 2},
+            "teams": [{"team": "a", "used": 3}],
+        }
+
+
+@dataclass
+class World:
+    """An API that is called without a network."""
+
+    log: MemoryLog
+    views: FakeViews
+    client: TestClient
+
+    def facts(self, topic: Topic) -> list[Any]:
+        """Events that stand in a topic."""
+        records = read_to_ends(self.log, from_the_start([topic]))
+        return [codec.decode(record.value) for record in records]
+
+
+def make_world(*, tokens: Path | None = None, base: str = "http://127.0.0.1", **more: Any) -> World:
+    """An API with an empty log and empty views."""
+    log, views = MemoryLog("test"), FakeViews()
+    log.create_topics()
+    app = create_app(Settings(cell="test", tokens=tokens, **more), log=log, views=views)
+    client = TestClient(app, base_url=base, raise_server_exceptions=False)
+    return World(log, views, client)
