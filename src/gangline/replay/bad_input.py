@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class BadInputError(ValueError):
+class BadInputError(Exception):
     """An input cannot be used: the message is one line, `WHERE: expected …, got …`."""
 
     def __init__(self, where: object, message: str) -> None:
