@@ -1,0 +1,11 @@
+"""Make the tables of the views, and the views."""
+
+from gangline.projections.migrations import run_file
+
+revision = "0001"
+down_revision = None
+
+
+def upgrade() -> None:
+    """Run the SQL beside this file."""
+    run_file("0001_views.sql")
