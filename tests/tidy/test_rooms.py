@@ -16,11 +16,11 @@ ENTRY_POINTS = {
     "gangline.cli.demo_run",
     "gangline.cli.main",
 }
-# Where a driver may be imported: one file each, or one room.
+# Where a driver may be imported: one module each (a file, or a package of few), or one room.
 DRIVERS = {
-    "confluent_kafka": ("events/kafka.py",),
-    "psycopg": ("events/postgres_log.py", "projections/"),
-    "psycopg_pool": ("events/postgres_log.py", "projections/"),
+    "confluent_kafka": ("events/kafka.py", "events/kafka/"),
+    "psycopg": ("events/postgres_log.py", "events/postgres_log/", "projections/"),
+    "psycopg_pool": ("events/postgres_log.py", "events/postgres_log/", "projections/"),
     "sqlalchemy": ("projections/",),
     "alembic": ("projections/",),
     "fastapi": ("api/",),
