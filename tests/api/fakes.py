@@ -13,6 +13,7 @@ from gangline.events import codec
 from gangline.events.log import Position, Topic
 from gangline.events.memory import MemoryLog
 from gangline.events.reading import from_the_start, read_to_ends
+from gangline.projections.queries import ViewsUnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,6 +28,7 @@ class FakeViews:
 
     tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     made: list[dict[str, Any]] = field(default_factory=list)
+    down: bool = False
     reached: Position = field(default_factory=lambda: Position("jobs", 0, -1))
 
     def job(self, job: str) -> Row | None:
@@ -44,10 +46,32 @@ class FakeViews:
     def decisions(self, *, after: str, job: str, limit: int) -> Sequence[Row]:
         """Rows of `made`, keyed by their index."""
         rows = [{"key": str(i), **row} for i, row in enumerate(self.made)]
-        if after == "end":
-            return rows[-1:]
         first = int(after) + 1 if after else 0
         return [r for r in rows[first:] if job in ("", r["job"])][:limit]
+
+    def end(self) -> str:
+        """The index of the last one made."""
+        return str(len(self.made) - 1) if self.made else ""
+
+    def job_events(self, job: str, *, limit: int) -> Sequence[Row]:
+        """Rows of `made` about a job."""
+        return self.decisions(after="", job=job, limit=limit)
+
+    def ledger(self, *, from_ms: int, to_ms: int, team: str | None) -> Sequence[Row]:
+        """Nothing."""
+        return []
+
+    def utilization(self, *, from_ms: int, to_ms: int, step_s: int) -> Sequence[Row]:
+        """What was asked for."""
+        return [{"from_ms": from_ms, "to_ms": to_ms, "step_s": step_s}]
+
+    def wait_bands(self, *, since_ms: int) -> Sequence[Row]:
+        """Nothing."""
+        return []
+
+    def fleet(self) -> Row:
+        """One node."""
+        return {"nodes": ["n0"], "gpu_states": ["rrr....."]}
 
     def contains(self, position: Position) -> bool:
         """Whether the position is at most the one reached."""
@@ -55,16 +79,21 @@ class FakeViews:
 
     def lag(self) -> Sequence[Row]:
         """One view, never behind."""
+        if self.down:
+            raise ViewsUnreachableError("no Postgres at nowhere:5432")
         return [{"view": "all", "position": str(self.reached), "lag_s": 0}]
 
     def numbers(self) -> Mapping[str, Any]:
         """A fleet of eight GPUs."""
         return {
-            "fleet": {"held": 3, "free": 5},
-            "queue": {"capacity": 2},
-            "jobs": {"queued": 2},
+            "fleet": {"held": 3, "free": 5, "nodes": 1},
+            "queue": [{"reason": "capacity", "jobs": 2, "gpus": 9}],
+            "jobs": [{"state": "queued", "jobs": 2}],
             "teams": [{"team": "a", "used": 3}],
         }
+
+    def close(self) -> None:
+        """Nothing to let go of."""
 
 
 @dataclass

@@ -18,6 +18,8 @@ from gangline.api.problems import ProblemError, slug_of_status
 from gangline.api.publisher import Publisher
 from gangline.api.tokens import TokenFile
 from gangline.events.bus import open_log
+from gangline.projections.queries import QueryError, ViewsUnreachableError
+from gangline.projections.queries import Views as PostgresViews
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -38,7 +40,7 @@ def create_app(
     """The API of a cell. log, views: those of the settings' URLs where none are given."""
     settings.check()
     log = log or open_log(settings.bus, settings.cell)
-    views = views or _open_views(settings)
+    views = views or PostgresViews(settings.database, settings.cell)
     app = FastAPI(
         title="Gangline",
         version=metadata.version("gangline"),
@@ -62,21 +64,12 @@ def create_app(
     return app
 
 
-def _open_views(settings: Settings) -> Views:
-    """The views in Postgres."""
-    from gangline.api.postgres_views import PostgresViews  # noqa: PLC0415 - tests need no Postgres
-
-    return PostgresViews(settings.database, cell=settings.cell)
-
-
 def _closing(log: Log, views: Views) -> Callable[[FastAPI], Any]:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
         log.close()
-        close = getattr(views, "close", None)
-        if close is not None:
-            close()
+        views.close()
 
     return lifespan
 
@@ -92,6 +85,16 @@ def _answer_problems(app: FastAPI) -> None:
     @app.exception_handler(ProblemError)
     def of_ours(_: Request, error: ProblemError) -> Response:
         return error.response()
+
+    @app.exception_handler(ViewsUnreachableError)
+    def of_views(_: Request, error: ViewsUnreachableError) -> Response:
+        return ProblemError(
+            "views-unreachable", str(error), headers={"Retry-After": "2"}
+        ).response()
+
+    @app.exception_handler(QueryError)
+    def of_queries(_: Request, error: QueryError) -> Response:
+        return ProblemError("invalid", str(error)).response()
 
     @app.exception_handler(RequestValidationError)
     def of_parameters(_: Request, error: RequestValidationError) -> Response:

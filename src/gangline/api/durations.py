@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from datetime import UTC, datetime
 from typing import Final
 
 _UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -38,6 +39,19 @@ def _parse_seconds(seconds: float) -> int:
     if seconds < 0:
         raise ValueError(f"a duration is not negative, like {seconds}")
     return round(min(seconds, MAX_MS) * 1_000)
+
+
+def parse_at_ms(text: str, *, now_ms: int) -> int:
+    """Milliseconds since the epoch of a time (ISO 8601), or of so long ago (`10m`); ValueError."""
+    if _WHOLE.fullmatch(text):
+        return now_ms - parse_ms(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(
+            f"a time is like 2026-11-30T12:00:00Z, or 10m for so long ago, not {text[:40]!r}"
+        ) from None
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000)
 
 
 def show_ms(milliseconds: int) -> str:

@@ -7,6 +7,7 @@ from fastapi.responses import JSONResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from gangline.api.problems import ProblemError
+from gangline.projections.queries import ViewsUnreachableError
 
 router = APIRouter(tags=["health"])
 
@@ -25,8 +26,8 @@ def readyz(request: Request) -> JSONResponse:
     for name, ask in (("log", state.desk.publisher.ends), ("views", state.views.lag)):
         try:
             body[name] = ask()
-        except ProblemError as problem:
-            body[name] = problem.detail
+        except (ProblemError, ViewsUnreachableError) as problem:
+            body[name] = str(problem)
             body["status"] = "not ready"
     return JSONResponse(_plain(body), 200 if body["status"] == "ready" else 503)
 

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from gangline.api.problems import ProblemError
+from gangline.projections.queries import ViewsUnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -64,7 +64,7 @@ class _Cell(Collector):
         up = GaugeMetricFamily("gangline_views_up", "Whether the views can be read.")
         try:
             numbers, lag = self._views.numbers(), self._views.lag()
-        except ProblemError:
+        except ViewsUnreachableError:
             up.add_metric([], 0)
             yield up
             return
@@ -81,11 +81,13 @@ class _Cell(Collector):
 
 
 def _of_fleet(numbers: Mapping[str, Any]) -> Iterator[GaugeMetricFamily]:
-    yield _labelled("gangline_gpus", "GPUs by what they are.", "state", numbers.get("fleet", {}))
-    yield _labelled(
-        "gangline_queued_jobs", "Jobs that wait, by why.", "reason", numbers.get("queue", {})
-    )
-    yield _labelled("gangline_jobs", "Jobs by state.", "state", numbers.get("jobs", {}))
+    fleet = dict(numbers.get("fleet") or {})
+    yield GaugeMetricFamily("gangline_nodes", "Nodes of the fleet.", fleet.pop("nodes", 0))
+    yield _labelled("gangline_gpus", "GPUs by what they are.", "state", fleet)
+    queue = {row["reason"]: row["jobs"] for row in numbers.get("queue", ())}
+    yield _labelled("gangline_queued_jobs", "Jobs that wait, by why.", "reason", queue)
+    jobs = {row["state"]: row["jobs"] for row in numbers.get("jobs", ())}
+    yield _labelled("gangline_jobs", "Jobs that have not ended, by state.", "state", jobs)
 
 
 def _of_teams(teams: Any) -> Iterator[GaugeMetricFamily]:  # noqa: ANN401 - rows

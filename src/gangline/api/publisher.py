@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,9 @@ from gangline.events.log import (
     LogUnreachableError,
     Message,
     MessageTooLargeError,
+    Position,
     Topic,
+    TopicPartition,
 )
 
 if TYPE_CHECKING:
@@ -49,6 +52,19 @@ class Publisher:
         except LogError as error:
             raise ProblemError("unavailable", str(error)) from error
 
+    def record(self, position: Position) -> Event:
+        """The fact at a position, or a problem."""
+        at = TopicPartition(position.topic, position.partition)
+        try:
+            reader = self._log.reader({at: position.offset})
+            try:
+                records = reader.poll(5.0, limit=1)
+            finally:
+                reader.close()
+            return codec.decode(records[0].value)
+        except (LogError, IndexError, codec.UndecodableError) as error:
+            raise ProblemError("log-unreachable", f"{position} cannot be read: {error}") from error
+
     def ends(self) -> dict[str, int]:
         """The end of each input partition, which says that the log is reachable."""
         try:
@@ -69,3 +85,12 @@ def message(topic: Topic, body: Any, *, key: str, actor: str, fact_id: str = "")
     )
     value = codec.encode(Event(envelope=envelope, body=body))
     return Message(topic=topic, value=value, key=key.encode(), headers=headers)
+
+
+def submitted_spec(publisher: Publisher, submission: str) -> dict[str, Any]:
+    """The private part of a spec, from its submission in the log; a problem where it is sealed."""
+    spec = publisher.record(Position.parse(submission)).body.spec
+    if spec.private.key_id:
+        raise ProblemError("denied", f"the private part is sealed with key {spec.private.key_id}")
+    private: dict[str, Any] = json.loads(spec.private.ciphertext or b"{}")
+    return private

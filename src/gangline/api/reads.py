@@ -3,20 +3,23 @@
 Lists come in pages: `next` is what to pass as `after` for more, null at the end.
 """
 
+import time
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
 
-from gangline.api.auth import Principal, Verb, may
-from gangline.api.jobs import Caller
+from gangline.api.auth import Verb, authorise
+from gangline.api.durations import parse_at_ms
+from gangline.api.jobs import Caller, OpenDesk
 from gangline.api.names import Name
 from gangline.api.problems import ProblemError, nearest
+from gangline.api.publisher import submitted_spec
 from gangline.api.views import Row, Views, read_your_writes
 
 router = APIRouter(prefix="/v1", tags=["reads"], dependencies=[Depends(read_your_writes)])
 
-PRIVATE: Final = ("command", "env", "workdir", "user")
 STATES = Literal[
     "queued", "starting", "running", "preempting", "succeeded", "failed", "cancelled", "rejected"
 ]
@@ -37,14 +40,12 @@ Limit = Annotated[int, Query(ge=1, le=10_000)]
 def page(rows: Sequence[Row], limit: int) -> dict[str, Any]:
     """Rows as a page; each row's `key` (not shown) is where the next page begins."""
     following = str(rows[-1]["key"]) if len(rows) == limit else None
-    shown = [{name: value for name, value in row.items() if name != "key"} for row in rows]
-    return {"items": shown, "next": following}
+    return {"items": [shown(row) for row in rows], "next": following}
 
 
-def for_eyes_of(caller: Principal, row: Row) -> dict[str, Any]:
-    """A job's row without what the caller may not see."""
-    hidden = () if may(caller, Verb.READ_PRIVATE, str(row.get("team", ""))) else PRIVATE
-    return {name: value for name, value in row.items() if name not in hidden and name != "key"}
+def shown(row: Row) -> dict[str, Any]:
+    """A row without its key."""
+    return {name: value for name, value in row.items() if name != "key"}
 
 
 def job_or_problem(views: Views, job: str) -> Row:
@@ -54,6 +55,36 @@ def job_or_problem(views: Views, job: str) -> Row:
         known = [str(r["job"]) for r in views.rows("jobs", where={}, after="", limit=1_000)]
         raise ProblemError("not-found", f"there is no job {job}{nearest(job, known)}")
     return row
+
+
+@dataclass(frozen=True)
+class Window:
+    """A stretch of time, in milliseconds since the epoch."""
+
+    from_ms: int
+    to_ms: int
+
+
+def window_of(
+    since: Annotated[str, Query(max_length=40, description="a time, or how long ago")] = "24h",
+    until: Annotated[str, Query(max_length=40, description="a time, or how long ago")] = "0s",
+) -> Window:
+    """A window from its ends: `2026-11-30T12:00:00Z`, or `24h` for so long ago."""
+    now_ms = time.time_ns() // 1_000_000
+    window = Window(_moment(since, now_ms), _moment(until, now_ms))
+    if window.from_ms >= window.to_ms:
+        raise ProblemError("invalid", "since: it is before until")
+    return window
+
+
+def _moment(text: str, now_ms: int) -> int:
+    try:
+        return parse_at_ms(text, now_ms=now_ms)
+    except ValueError as error:
+        raise ProblemError("invalid", str(error)) from error
+
+
+WindowOf = Annotated[Window, Depends(window_of)]
 
 
 def _where(**equal: object) -> Mapping[str, object]:
@@ -76,23 +107,35 @@ def jobs(
 
 
 @router.get("/jobs/{job}")
-def job(job: Name, views: OpenViews, caller: Caller) -> dict[str, Any]:
-    """A job with its attempts, and why it waits if it does."""
-    found = for_eyes_of(caller, job_or_problem(views, job))
-    found["attempts_list"] = [
-        {name: value for name, value in row.items() if name != "key"}
-        for row in views.rows("attempts", where={"job": job}, after="", limit=1_000)
-    ]
-    return found
+def job(job: Name, views: OpenViews, _: Caller) -> dict[str, Any]:
+    """A job with its attempts."""
+    found = shown(job_or_problem(views, job))
+    attempts = views.rows("attempts", where={"job": job}, after="", limit=1_000)
+    return found | {"attempts_list": [shown(row) for row in attempts]}
+
+
+@router.get("/jobs/{job}/spec")
+def job_spec(job: Name, views: OpenViews, desk: OpenDesk, caller: Caller) -> dict[str, Any]:
+    """The spec as it was submitted, with its private part: command, environment, directory."""
+    row = job_or_problem(views, job)
+    authorise(caller, Verb.READ_PRIVATE, str(row["team"]))
+    return {"job": job, **submitted_spec(desk.publisher, str(row["submission"]))}
+
+
+@router.get("/jobs/{job}/why")
+def why(job: Name, views: OpenViews, _: Caller) -> dict[str, Any]:
+    """Why a job waits now, or what became of it."""
+    row = job_or_problem(views, job)
+    found = {name: row[name] for name in ("job", "state", "reason", "reason_text")}
+    waiting = views.rows("queue", where={"job": job}, after="", limit=1)
+    return found | {name: value for r in waiting for name, value in shown(r).items()}
 
 
 @router.get("/jobs/{job}/events")
-def job_events(
-    job: Name, views: OpenViews, _: Caller, after: After = "", limit: Limit = 1_000
-) -> dict[str, Any]:
-    """All decisions about a job, oldest first."""
+def job_events(job: Name, views: OpenViews, _: Caller, limit: Limit = 1_000) -> dict[str, Any]:
+    """All decisions about a job and each change of why it waited, oldest first."""
     job_or_problem(views, job)
-    return page(views.decisions(after=after, job=job, limit=limit), limit)
+    return {"items": views.job_events(job, limit=limit), "next": None}
 
 
 @router.get("/queue")
@@ -130,32 +173,39 @@ def nodes(
     return page(views.rows("nodes", where=where, after=after, limit=limit), limit)
 
 
+@router.get("/faults")
+def faults(
+    views: OpenViews, _: Caller, node: Name | None = None, after: After = "", limit: Limit = 1_000
+) -> dict[str, Any]:
+    """What was wrong with nodes and GPUs, newest first."""
+    return page(views.rows("faults", where=_where(node=node), after=after, limit=limit), limit)
+
+
 @router.get("/ledger")
 def ledger(
-    views: OpenViews,
-    _: Caller,
-    team: Name | None = None,
-    account: Annotated[str | None, Query(max_length=60)] = None,
-    after: After = "",
-    limit: Limit = 1_000,
+    views: OpenViews, _: Caller, window: WindowOf, team: Name | None = None
 ) -> dict[str, Any]:
-    """The quota ledger: every GPU-millisecond, by team and account."""
-    where = _where(team=team, account=account)
-    return page(views.rows("quota_ledger", where=where, after=after, limit=limit), limit)
+    """Where every GPU-millisecond of a window went, by team and account."""
+    rows = views.ledger(from_ms=window.from_ms, to_ms=window.to_ms, team=team)
+    return {"items": rows, "next": None}
 
 
 @router.get("/utilization")
 def utilization(
-    views: OpenViews, _: Caller, after: After = "", limit: Limit = 1_000
+    views: OpenViews, _: Caller, window: WindowOf, step: Annotated[int, Query(ge=300)] = 300
 ) -> dict[str, Any]:
-    """How the fleet was used over time, by cause."""
-    return page(views.rows("utilization", where={}, after=after, limit=limit), limit)
+    """How the fleet was used in a window, by account. step: seconds."""
+    rows = views.utilization(from_ms=window.from_ms, to_ms=window.to_ms, step_s=step)
+    return {"items": rows, "next": None}
 
 
 @router.get("/waits")
-def waits(views: OpenViews, _: Caller, after: After = "", limit: Limit = 1_000) -> dict[str, Any]:
-    """How long jobs waited, by band and cause."""
-    return page(views.rows("waits", where={}, after=after, limit=limit), limit)
+def waits(
+    views: OpenViews, _: Caller, window: WindowOf, after: After = "", limit: Limit = 1_000
+) -> dict[str, Any]:
+    """How long jobs waited, by day, band of size and cause; `bands`: of those first started."""
+    rows = page(views.rows("waits", where={}, after=after, limit=limit), limit)
+    return rows | {"bands": views.wait_bands(since_ms=window.from_ms)}
 
 
 @router.get("/fairness")
@@ -181,4 +231,10 @@ def decisions(
 @router.get("/summary")
 def summary(views: OpenViews, _: Caller) -> dict[str, Any]:
     """The fleet, the queue and the teams in numbers, and how far the views have come."""
-    return {**views.numbers(), "projections": list(views.lag())}
+    return {**views.numbers(), "projections": views.lag()}
+
+
+@router.get("/fleet")
+def fleet(views: OpenViews, _: Caller) -> dict[str, Any]:
+    """The whole fleet in columns, one letter a GPU; what the map of the page is drawn from."""
+    return dict(views.fleet())

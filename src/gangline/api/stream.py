@@ -19,6 +19,7 @@ from gangline.api.names import Name
 from gangline.api.problems import ProblemError
 from gangline.api.reads import OpenViews
 from gangline.api.views import Row, Views
+from gangline.projections.queries import ViewsUnreachableError
 
 router = APIRouter(prefix="/v1", tags=["reads"])
 
@@ -60,7 +61,7 @@ async def _follow(
     streams.open += 1
     try:
         if cursor == "end":
-            cursor = await run_in_threadpool(_end_of, views)
+            cursor = await run_in_threadpool(views.end)
         yield ServerSentEvent(comment="following", id=cursor or None, retry=2_000)
         while True:
             rows = await _next_rows(views, cursor, job)
@@ -77,13 +78,8 @@ async def _next_rows(views: Views, cursor: str, job: str) -> list[Row]:
     """The next page; none while the views cannot be reached, as they come back."""
     try:
         return list(await run_in_threadpool(views.decisions, after=cursor, job=job, limit=_PAGE))
-    except ProblemError:
+    except ViewsUnreachableError:
         return []
-
-
-def _end_of(views: Views) -> str:
-    rows = views.decisions(after="end", job="", limit=1)
-    return str(rows[-1]["key"]) if rows else ""
 
 
 def _event(row: Row) -> ServerSentEvent:

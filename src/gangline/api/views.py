@@ -16,7 +16,10 @@ _POLL_S: Final = 0.03
 
 
 class Views(Protocol):
-    """Rows of one cell's views. Every method may raise a `views-unreachable` problem."""
+    """Rows of one cell's views: what the API needs of `gangline.projections.queries.Views`.
+
+    Every method may raise ViewsUnreachableError, and QueryError for a filter or key that is none.
+    """
 
     def job(self, job: str) -> Row | None:
         """One job as `jobs` has it, or None; `spec` holds its public spec."""
@@ -25,14 +28,38 @@ class Views(Protocol):
     def rows(
         self, view: str, *, where: Mapping[str, object], after: str, limit: int
     ) -> Sequence[Row]:
-        """Rows of a view in its own order.
+        """Rows of a view in its own order, each with its `key`.
 
-        where: columns and what they must equal. after: the `key` of the last row seen, '' for none.
+        where: columns and what they must equal. after: the key of the last row seen, '' for none.
         """
         ...
 
     def decisions(self, *, after: str, job: str, limit: int) -> Sequence[Row]:
-        """Decisions in order after a key ('': from the first; 'end': the last one only)."""
+        """Decisions in order after a position or key ('': from the first)."""
+        ...
+
+    def end(self) -> str:
+        """The position of the last decisions that the views contain; '' when they contain none."""
+        ...
+
+    def job_events(self, job: str, *, limit: int) -> Sequence[Row]:
+        """One job's life in order: its decisions, and each change of why it waits."""
+        ...
+
+    def ledger(self, *, from_ms: int, to_ms: int, team: str | None) -> Sequence[Row]:
+        """GPU-milliseconds in a window, by account."""
+        ...
+
+    def utilization(self, *, from_ms: int, to_ms: int, step_s: int) -> Sequence[Row]:
+        """GPU-milliseconds by account, in steps."""
+        ...
+
+    def wait_bands(self, *, since_ms: int) -> Sequence[Row]:
+        """How long jobs that first started since then had waited, by band."""
+        ...
+
+    def fleet(self) -> Row:
+        """The fleet in columns: one letter a GPU."""
         ...
 
     def contains(self, position: Position) -> bool:
@@ -44,7 +71,11 @@ class Views(Protocol):
         ...
 
     def numbers(self) -> Mapping[str, Any]:
-        """Fleet, queue and team numbers for metrics and the page."""
+        """Fleet, queue, job and team numbers for metrics and the page."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections."""
         ...
 
 
