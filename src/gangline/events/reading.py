@@ -25,6 +25,7 @@ class FairQueue:
         self._queues: dict[TopicPartition, deque[Record]] = {}
         self._fetched: dict[TopicPartition, int] = {}
         self._last_served: TopicPartition | None = None
+        self.size_bytes = 0
         self.seek(cursors)
 
     def __len__(self) -> int:
@@ -34,6 +35,7 @@ class FairQueue:
     def seek(self, cursors: Mapping[TopicPartition, int]) -> None:
         """Forget what waits of these partitions; fetching goes on from these offsets."""
         for partition, offset in cursors.items():
+            self.size_bytes -= sum(len(each.value) for each in self._queues.get(partition, ()))
             self._queues[partition] = deque()
             self._fetched[partition] = offset
         self._queues = dict(sorted(self._queues.items()))
@@ -43,6 +45,7 @@ class FairQueue:
         partition = TopicPartition(record.topic, record.partition)
         if record.offset >= self._fetched[partition]:
             self._queues[partition].append(record)
+            self.size_bytes += len(record.value)
             self._fetched[partition] = record.offset + 1
 
     def skip_to(self, partition: TopicPartition, offset: int) -> None:
@@ -72,7 +75,9 @@ class FairQueue:
                 taken[partition].extend(queue.popleft() for _ in range(count))
                 left -= count
                 self._last_served = partition
-        return [record for records in taken.values() for record in records]
+        records = [record for group in taken.values() for record in group]
+        self.size_bytes -= sum(len(record.value) for record in records)
+        return records
 
     def _waiting(self) -> list[TopicPartition]:
         """The partitions with records, beginning after the last one served."""

@@ -1,9 +1,4 @@
-"""The log on Postgres: the embedded default, for one machine and for tests.
-
-Appends go through a pool of connections, each reader and each writer has one of its own, and one
-more rings the bell (NOTIFY) after commits. Why each of these is safe stands beside it, and in
-`postgres_log.sql`.
-"""
+"""Appending to partitions kept in tables, and reading them."""
 
 from __future__ import annotations
 
@@ -35,7 +30,7 @@ from gangline.events.log import (
     TopicsMissingError,
 )
 from gangline.events.named_sql import load_sql
-from gangline.events.postgres_wire import (
+from gangline.events.postgres_log.wire import (
     LISTEN,
     Bell,
     Connection,
@@ -49,7 +44,7 @@ from gangline.events.reading import FairQueue
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-_SQL = load_sql("gangline.events", "postgres_log.sql")
+_SQL = load_sql("gangline.events.postgres_log", "log.sql")
 _Row: TypeAlias = tuple[Any, ...]
 
 APPEND_TIMEOUT_S = 10.0

@@ -1,0 +1,224 @@
+"""One cell's topics on Kafka: made, checked, and asked for their offsets."""
+
+from __future__ import annotations
+
+import threading
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from gangline.events.kafka.reader import KafkaReader
+from gangline.events.kafka.settings import admin_settings, config_differences, topic_config
+from gangline.events.kafka.wire import Cluster
+from gangline.events.kafka.writer import Appender, KafkaWriter
+from gangline.events.layout import check_cursors, partitions_of, resolve_cursor
+from gangline.events.log import TOPIC_SETTINGS, LogError, Topic, TopicsMissingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from gangline.events.log import Message, Position, TopicPartition
+
+_T = TypeVar("_T")
+
+ANSWER_TIMEOUT_S = 5.0
+_COMMITTED = IsolationLevel.READ_COMMITTED
+_WRITTEN = IsolationLevel.READ_UNCOMMITTED
+_EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+_LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+
+class KafkaLog:
+    """A `Log` on the brokers at `bootstrap` (host:port, separated by commas).
+
+    settings: of the connection, such as TLS and SASL (`settings.settings_of`). Nothing is
+    contacted before it is needed.
+    """
+
+    def __init__(
+        self, bootstrap: str, cell: str, *, settings: Mapping[str, str] | None = None
+    ) -> None:
+        self._cluster = Cluster(bootstrap, cell, settings or {})
+        self._lock = threading.Lock()
+        self._found: set[str] = set()
+        self._admin: AdminClient | None = None
+        self._appender: Appender | None = None
+
+    def create_topics(self) -> None:
+        """Make what is missing; TopicsMissingError where one exists and is laid out otherwise."""
+        metadata = self._ask(lambda admin: admin.list_topics(timeout=ANSWER_TIMEOUT_S))
+        replicas = min(3, len(metadata.brokers))
+        configs = {each: topic_config(each, replicas=replicas) for each in Topic}
+        missing = [
+            NewTopic(
+                self._cluster.name(each),
+                TOPIC_SETTINGS[each].partitions,
+                replicas,
+                config=configs[each],
+            )
+            for each in Topic
+            if self._cluster.name(each) not in metadata.topics
+        ]
+        if missing:
+            self._ask(lambda admin: _results(admin.create_topics(missing)))
+        self._await_leaders()
+        self._check_configs(configs)
+
+    def append(self, messages: Sequence[Message]) -> Sequence[Position]:
+        """Append facts; durable when every delivery report is in."""
+        if not messages:
+            return ()
+        placed = self._cluster.place(messages)
+        self._require({message.topic for message in messages})
+        with self._lock:
+            if self._appender is None:
+                self._appender = Appender(self._cluster)
+            appender = self._appender
+        try:
+            return appender.append(placed)
+        except KafkaException as error:
+            # After a failed delivery the client's sequence may have a gap: begin a new one.
+            with self._lock:
+                if self._appender is appender:
+                    self._appender = None
+            appender.retire()
+            raise self._cluster.explain(error) from error
+
+    def reader(self, cursors: Mapping[TopicPartition, int]) -> KafkaReader:
+        """A reader of exactly these partitions from these offsets on."""
+        return KafkaReader(self._cluster, self._resolve(cursors), self._resolve)
+
+    def ends(self, topics: Sequence[str]) -> Mapping[TopicPartition, int]:
+        """For each partition the last stable offset: every transaction before it is settled."""
+        self._require(topics)
+        return self._offsets(partitions_of(topics), _LATEST, _COMMITTED)
+
+    def unsettled(self, topics: Sequence[str]) -> Mapping[TopicPartition, int]:
+        """For each partition, how far its end lies beyond what readers can see.
+
+        A transaction that hangs stops all readers without an error: alert when this stays above 0.
+        """
+        stable = self.ends(topics)
+        ends = self._offsets(stable, _LATEST, _WRITTEN)
+        return {each: ends[each] - stable[each] for each in stable}
+
+    def writer(self, role: str) -> KafkaWriter:
+        """A new writer of the role; settles the transaction of an older one and fences it."""
+        self._require(Topic)
+        return KafkaWriter(self._cluster, role)
+
+    def close(self) -> None:
+        """Let go of the clients; who opened a reader or a writer closes it."""
+        with self._lock:
+            appender, self._appender, self._admin = self._appender, None, None
+        if appender is not None:
+            appender.retire()
+
+    def _resolve(self, cursors: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Where reading really begins. Kafka itself would take any offset without a look."""
+        wanted = check_cursors(cursors)
+        self._require({each.topic for each in wanted})
+        starts = self._offsets(wanted, _EARLIEST, _WRITTEN)
+        ends = self._offsets(wanted, _LATEST, _WRITTEN)
+        return {
+            each: resolve_cursor(each, offset, start=starts[each], end=ends[each])
+            for each, offset in wanted.items()
+        }
+
+    def _offsets(
+        self, partitions: Iterable[TopicPartition], spec: OffsetSpec, level: IsolationLevel
+    ) -> dict[TopicPartition, int]:
+        """One request to each broker for an offset of each partition."""
+        wanted = {self._cluster.native(each): spec for each in partitions}
+        if not wanted:
+            return {}
+        found = self._ask(
+            lambda admin: _results(
+                admin.list_offsets(wanted, isolation_level=level, request_timeout=ANSWER_TIMEOUT_S)
+            )
+        )
+        return {
+            self._cluster.ours(native.topic, native.partition): result.offset
+            for native, result in found.items()
+        }
+
+    def _require(self, topics: Iterable[str]) -> None:
+        """Look once that topics exist: a missing one is else an error only after long retries."""
+        for topic in {str(Topic(topic)) for topic in topics} - self._found:
+            name = self._cluster.name(topic)
+            found = self._ask(partial(_partition_count, name=name, timeout_s=ANSWER_TIMEOUT_S))
+            if found != TOPIC_SETTINGS[Topic(topic)].partitions:
+                raise TopicsMissingError(
+                    f"{name} on {self._cluster.bootstrap} has {found} partitions, not "
+                    f"{TOPIC_SETTINGS[Topic(topic)].partitions}: `gangline init` makes topics"
+                )
+            self._found.add(topic)
+
+    def _await_leaders(self) -> None:
+        """Wait until every partition can be used; a topic just made has no leaders yet."""
+        deadline = time.monotonic() + ANSWER_TIMEOUT_S
+        while True:
+            try:
+                self.ends(list(Topic))
+            except LogError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
+            else:
+                return
+
+    def _check_configs(self, wanted: Mapping[Topic, Mapping[str, str]]) -> None:
+        """TopicsMissingError says everything that is wrong with existing topics."""
+        names = {self._cluster.name(each): each for each in wanted}
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+        found = self._ask(lambda admin: _results(admin.describe_configs(resources)))
+        wrong = [
+            f"{resource.name}: {difference}"
+            for resource, entries in found.items()
+            for difference in config_differences(
+                wanted[names[resource.name]],
+                {name: str(entry.value) for name, entry in entries.items()},
+            )
+        ]
+        if wrong:
+            raise TopicsMissingError("; ".join(sorted(wrong)))
+
+    def _ask(self, question: Callable[[AdminClient], _T]) -> _T:
+        """An answer of the admin client, errors explained."""
+        with self._lock:
+            if self._admin is None:
+                self._admin = AdminClient(self._cluster.conf(admin_settings()))
+            admin = self._admin
+        try:
+            return question(admin)
+        except KafkaException as error:
+            raise self._cluster.explain(error) from error
+
+
+def _results(futures: Mapping[Any, Any]) -> dict[Any, Any]:
+    """All results; a topic that somebody else has just made is as good as ours."""
+    results = {}
+    for key, future in futures.items():
+        try:
+            results[key] = future.result()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+    return results
+
+
+def _partition_count(admin: AdminClient, *, name: str, timeout_s: float) -> int:
+    """How many partitions a topic has; KafkaException where it does not exist."""
+    topic = admin.list_topics(topic=name, timeout=timeout_s).topics[name]
+    if topic.error is not None:
+        raise KafkaException(topic.error)
+    return len(topic.partitions)

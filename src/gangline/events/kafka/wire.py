@@ -1,0 +1,168 @@
+"""What all clients of the Kafka log share: names, errors in our words, and deliveries."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from gangline.events.kafka.settings import MESSAGE_TIMEOUT_MS
+from gangline.events.layout import check_cell, place, topic_name
+from gangline.events.log import (
+    LogError,
+    LogUnreachableError,
+    Message,
+    Position,
+    Topic,
+    TopicPartition,
+    TopicsMissingError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import TypeAlias
+
+    from confluent_kafka import Message as KafkaMessage
+    from confluent_kafka import Producer
+
+    Placed: TypeAlias = tuple[str, TopicPartition, Message]
+    """A message with its topic's whole name and its partition."""
+
+_NO_OFFSET = -1001
+
+# Errors that the client itself makes have names that begin with an underscore.
+PARTITION_EOF = KafkaError._PARTITION_EOF  # noqa: SLF001 - see above
+_TIMED_OUT = KafkaError._MSG_TIMED_OUT  # noqa: SLF001 - see above
+_QUEUE_FULL = KafkaError._QUEUE_FULL  # noqa: SLF001 - see above
+MISSING = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - see above
+    KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - see above
+}
+FENCED = {
+    KafkaError._FENCED,  # noqa: SLF001 - see above
+    KafkaError.INVALID_PRODUCER_EPOCH,
+    KafkaError.PRODUCER_FENCED,
+}
+OUT_OF_RANGE = {
+    KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - see above
+    KafkaError.OFFSET_OUT_OF_RANGE,
+}
+FORBIDDEN = {
+    KafkaError._AUTHENTICATION,  # noqa: SLF001 - see above
+    KafkaError.SASL_AUTHENTICATION_FAILED,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
+
+
+class Cluster:
+    """What all clients of one log share: where the brokers are, and the names of the topics."""
+
+    def __init__(self, bootstrap: str, cell: str, settings: Mapping[str, str]) -> None:
+        self.bootstrap = bootstrap
+        self.cell = check_cell(cell)
+        self._settings = settings
+        self._process_id = os.getpid()
+        self._names = {str(topic): topic_name(cell, topic) for topic in Topic}
+        self._topics = {name: topic for topic, name in self._names.items()}
+
+    def conf(self, ours: Mapping[str, Any]) -> dict[str, Any]:
+        """A client's whole configuration; what exactly-once rests on wins."""
+        if os.getpid() != self._process_id:
+            raise LogError("a Kafka log was opened before a fork: open one in each process")
+        return {**self._settings, **ours, "bootstrap.servers": self.bootstrap}
+
+    def native(self, partition: TopicPartition, offset: int = _NO_OFFSET) -> KafkaPartition:
+        """A partition, perhaps with an offset, in the client's own type."""
+        return KafkaPartition(self._names[partition.topic], partition.partition, offset)
+
+    def ours(self, topic: str | None, partition: int | None) -> TopicPartition:
+        """The partition that a client means, by its short name."""
+        return TopicPartition(self._topics[topic or ""], -1 if partition is None else partition)
+
+    def name(self, topic: str) -> str:
+        """A topic's whole name."""
+        return self._names[topic]
+
+    def place(self, messages: Sequence[Message]) -> list[Placed]:
+        """Each message with its topic's whole name and its partition."""
+        return [
+            (self._names[partition.topic], partition, message)
+            for partition, message in zip(place(messages), messages, strict=True)
+        ]
+
+    def explain(self, error: KafkaException) -> LogError:
+        """An error of Kafka's as the log's, in one line."""
+        code, text = error.args[0].code(), error.args[0].str()
+        if code in MISSING:
+            return TopicsMissingError(
+                f"cell {self.cell} has no topics on {self.bootstrap}: `gangline init` makes them"
+            )
+        if code in FORBIDDEN:
+            return LogError(
+                f"Kafka at {self.bootstrap} forbids it ({text}): `gangline acl --print` shows what "
+                "each role needs, GANGLINE_KAFKA_* says who we are"
+            )
+        return LogUnreachableError(
+            f"Kafka at {self.bootstrap} is not reachable ({text}): start one with "
+            "`make up BUS=kafka`, or name another one by --bus kafka://host:port"
+        )
+
+
+class Delivery:
+    """The delivery reports of some messages, handed over by whatever thread serves the client."""
+
+    def __init__(self, count: int) -> None:
+        self.complete = threading.Event()
+        self.error: KafkaError | None = None
+        self._offsets = [-1] * count
+        self._missing = count
+
+    def report(self, index: int, error: KafkaError | None, message: KafkaMessage) -> None:
+        """One message's report. Calls no client: inside a callback that is not allowed."""
+        if error is not None:
+            self.error = self.error or error
+        else:
+            self._offsets[index] = message.offset() or 0
+        self._missing -= 1
+        if self._missing == 0:
+            self.complete.set()
+
+    def positions(self, placed: Sequence[Placed]) -> list[Position]:
+        """Where the messages stand, when all are there; else KafkaException."""
+        if self.error is not None:
+            raise KafkaException(self.error)
+        if self._missing:
+            raise KafkaException(KafkaError(_TIMED_OUT))
+        return [
+            Position(*each[1], offset) for each, offset in zip(placed, self._offsets, strict=True)
+        ]
+
+
+def produce(producer: Producer, placed: Sequence[Placed], delivery: Delivery) -> None:
+    """Hand messages to a client; waits where its queue is full, KafkaException when it stays so."""
+    deadline = time.monotonic() + MESSAGE_TIMEOUT_MS / 1000
+    for index, (name, partition, message) in enumerate(placed):
+        while True:
+            try:
+                producer.produce(
+                    name,
+                    value=message.value,
+                    key=message.key,
+                    partition=partition.partition,
+                    headers=list(message.headers),
+                    on_delivery=partial(delivery.report, index),
+                )
+                break
+            except BufferError as full:
+                if time.monotonic() > deadline:
+                    raise KafkaException(KafkaError(_QUEUE_FULL)) from full
+                producer.poll(0.01)

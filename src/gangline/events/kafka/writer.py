@@ -1,0 +1,141 @@
+"""Writing to Kafka: facts by an idempotent producer, a leader's batches in transactions."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from confluent_kafka import KafkaException, Producer
+
+from gangline.events.kafka.settings import (
+    MESSAGE_TIMEOUT_MS,
+    SOCKET_TIMEOUT_MS,
+    producer_settings,
+    writer_settings,
+)
+from gangline.events.kafka.wire import FENCED, Delivery, produce
+from gangline.events.log import CommitUnknownError, FencedError, LogError, Topic
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from confluent_kafka import KafkaError
+
+    from gangline.events.kafka.wire import Cluster, Placed
+    from gangline.events.log import Message, Position
+
+ANSWER_TIMEOUT_S = 5.0
+WRITER_TIMEOUT_S = 30.0
+"""How long opening a writer is tried: a transaction of a dead leader may have to time out first."""
+
+
+class Appender:
+    """An idempotent producer for any number of threads, and the thread that serves its reports."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._producer = Producer(cluster.conf(producer_settings()))
+        self._retired = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="log-reports", daemon=True)
+        self._thread.start()
+
+    def append(self, placed: Sequence[Placed]) -> Sequence[Position]:
+        """Append, and wait for every report; KafkaException for the first that is an error."""
+        delivery = Delivery(len(placed))
+        produce(self._producer, placed, delivery)
+        delivery.complete.wait(MESSAGE_TIMEOUT_MS / 1000 + 2)
+        return delivery.positions(placed)
+
+    def retire(self) -> None:
+        """Serve what is under way and end; returns at once where nothing is."""
+        self._retired.set()
+        if not len(self._producer):
+            self._thread.join()
+
+    def _serve(self) -> None:
+        """Take reports as they come: unserved, they fill the client's queue."""
+        while len(self._producer) or not self._retired.is_set():
+            self._producer.poll(0.1)
+        self._producer.close()
+
+
+class KafkaWriter:
+    """The `Writer` of a role: one transactional client. After any trouble it is done."""
+
+    def __init__(self, cluster: Cluster, role: str) -> None:
+        self._cluster = cluster
+        self._role = role
+        self._trouble: list[KafkaError] = []
+        producer = Producer(
+            cluster.conf(writer_settings(cluster.cell, role)) | {"error_cb": self._trouble.append}
+        )
+        # Connects; else init_transactions looks for a broker again only after half a second.
+        producer.list_topics(cluster.name(Topic.DECISIONS), ANSWER_TIMEOUT_S)
+        self._initialize(producer)
+        self._producer: Producer | None = producer
+        producer.poll(0)
+        # A broker that is down says so while the client looks around; that is no trouble of ours.
+        self._trouble.clear()
+
+    def commit(self, messages: Sequence[Message]) -> Sequence[Position]:
+        """Make all of them visible, or none; FencedError and CommitUnknownError end the writer.
+
+        Fenced says that a newer writer exists; as after unknown, the log says what is in it.
+        """
+        if self._producer is None:
+            raise LogError("this writer is closed or has seen trouble: open a new one")
+        if not messages:
+            return ()
+        placed = self._cluster.place(messages)
+        try:
+            positions, took_ms = _transact(self._producer, placed)
+        except KafkaException as error:
+            raise self._ended_by(error.args[0]) from error
+        if took_ms >= SOCKET_TIMEOUT_MS or self._trouble:
+            # Its request may have been sent twice, and one copy may still be on its way.
+            raise self._ended_by(self._trouble[0] if self._trouble else None)
+        return positions
+
+    def close(self) -> None:
+        """Drop the client as it is; further calls are errors. The next writer aborts for it."""
+        # Its own close() would first abort and flush: to be polite to a broker that may be gone,
+        # and to send what must not be sent. Without a reference it is destroyed as it stands.
+        self._producer = None
+
+    def _initialize(self, producer: Producer) -> None:
+        """Settle and fence the older writer; its transaction may have to time out first."""
+        deadline = time.monotonic() + WRITER_TIMEOUT_S
+        while True:
+            try:
+                # Without a time of ours: others put the client out of step with the broker.
+                producer.init_transactions()
+            except KafkaException as error:
+                if not error.args[0].retriable() or time.monotonic() > deadline:
+                    raise self._cluster.explain(error) from error
+            else:
+                return
+
+    def _ended_by(self, error: KafkaError | None) -> LogError:
+        """What to raise after trouble; drops the client."""
+        self.close()
+        if error is not None and error.code() in FENCED:
+            return FencedError(f"a newer {self._role} writes to cell {self._cluster.cell}")
+        reason = "its answer came late" if error is None else error.str()
+        return CommitUnknownError(f"a commit's outcome is not known: {reason}")
+
+
+def _transact(producer: Producer, placed: Sequence[Placed]) -> tuple[Sequence[Position], float]:
+    """One transaction; positions, and how long its commit took in milliseconds."""
+    delivery = Delivery(len(placed))
+    producer.begin_transaction()
+    produce(producer, placed, delivery)
+    deadline = time.monotonic() + MESSAGE_TIMEOUT_MS / 1000 + 2
+    while not delivery.complete.is_set() and time.monotonic() < deadline:
+        # Not flush(): after a fatal error it goes on to call us back, with the error pending.
+        producer.poll(0.1)
+    positions = delivery.positions(placed)
+    began = time.monotonic()
+    producer.commit_transaction()
+    took_ms = (time.monotonic() - began) * 1000
+    producer.poll(0)  # errors on the way are told here
+    return positions, took_ms
