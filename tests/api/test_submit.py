@@ -49,7 +49,7 @@ def test_all_names_of_the_grammar_reach_the_log(world: World) -> None:
     assert logged.topology == Topology(kind=TopologyKind.REQUIRED, level="block")
     assert (logged.retries, logged.after, logged.preemptible) == (1, ("prepare",), False)
     assert json.loads(logged.private.ciphertext) == {
-        "command": ["python", "train.py"], "env": {"A": "1"}, "workdir": "/data", "user": "local",
+        "command": ["python", "train.py"], "env": {"A": "1"}, "workdir": "/data",
     }  # fmt: skip
 
 

@@ -128,12 +128,14 @@ class Desk:
 
     def team_of(self, job: str) -> str:
         """The team of a job, or a `not-found` problem."""
-        row = self.views.job(job)
         known = self.submissions.find(job)
-        if row is not None:
-            return str(row["team"])
         if known is not None:
             return known.team
+        row = self.views.job(job)
+        if row is not None:
+            return str(row["team"])
+        for task in self.views.rows("jobs", where={"array_of": job}, after="", limit=1):
+            return str(task["team"])
         raise ProblemError("not-found", f"there is no job {job[:128]}")
 
     def change(self, job: str, body: Any, caller: Principal) -> Accepted:  # noqa: ANN401
@@ -191,7 +193,7 @@ async def submit(
     """Submit a job. The same `Idempotency-Key` again is the same job, however often it is sent."""
     wanted = parse_request(parse_body(await request.body()))
     job = job_id(idempotency_key, wanted)
-    spec = wanted.spec(user=caller.name)
+    spec = wanted.spec()
     return (await run_in_threadpool(desk.submit, [(job, spec)], caller))[0]
 
 
@@ -202,7 +204,7 @@ async def submit_batch(request: Request, desk: OpenDesk, caller: Caller) -> Acce
     for index, item in enumerate(_items(parse_body(await request.body()))):
         try:
             spec = parse_request(item["spec"])
-            wanted.append((job_id(item.get("id", ""), spec), spec.spec(user=caller.name)))
+            wanted.append((job_id(item.get("id", ""), spec), spec.spec()))
         except ProblemError as problem:
             raise ProblemError(problem.slug, f"jobs.{index}: {problem.detail}") from problem
     return AcceptedBatch(jobs=await run_in_threadpool(desk.submit, wanted, caller))

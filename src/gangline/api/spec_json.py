@@ -121,20 +121,20 @@ class JobRequest(BaseModel):
         return self
 
     def _private_texts(self) -> list[str]:
-        return [*self.argv(), *self.env.values(), self.workdir or ""]
+        command = self.program()
+        words = [command] if isinstance(command, str) else command
+        return [*words, *self.env, *self.env.values(), self.workdir or ""]
 
-    def argv(self) -> list[str]:
-        """The command as words: a text is a shell's, none is a stand-in that holds the GPUs."""
-        if isinstance(self.command, list):
+    def program(self) -> list[str] | str:
+        """The command, words or a shell's text; none is a stand-in that holds the GPUs."""
+        if self.command is not None:
             return self.command
-        if isinstance(self.command, str):
-            return ["sh", "-c", self.command]
         ends_ms = self.runtime if self.exits_after is None else self.exits_after
         hold = "infinity" if ends_ms is None else f"{ends_ms / 1_000:g}"
         return ["sh", "-c", f"exec sleep {hold}" if not self.exits else
                 f"sleep {hold} & wait $!; exit {self.exits}"]  # fmt: skip
 
-    def spec(self, *, user: str = "") -> words.Spec:
+    def spec(self) -> words.Spec:
         """The spec as it stands in the log, its private part in clear."""
         return words.Spec(
             team=self.team,
@@ -152,7 +152,7 @@ class JobRequest(BaseModel):
             selector=self.selector,
             labels={**self.labels, **({"name": self.name} if self.name else {})},
             launch=self._launch(),
-            private=self._private(user),
+            private=self._private(),
         )
 
     def _checkpoint(self) -> words.CheckpointSpec | None:
@@ -172,12 +172,11 @@ class JobRequest(BaseModel):
             progress_timeout_ms=self.progress_timeout,
         )
 
-    def _private(self, user: str) -> words.Private:
+    def _private(self) -> words.Private:
         text = {
-            "command": self.argv(),
+            "command": self.program(),
             "env": self.env,
             "workdir": self.workdir or "",
-            "user": user,
         }
         return words.Private(ciphertext=json.dumps(text, sort_keys=True).encode())
 

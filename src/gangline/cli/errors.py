@@ -1,0 +1,80 @@
+"""What is said of an error, and with which code the command ends.
+
+0 ok · 1 failed · 2 bad usage or input · 3 not found · 4 denied · 5 conflict · 6 not yet ·
+7 not reachable · 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import Final
+
+import click
+
+FAILED: Final = 1
+USAGE: Final = 2
+INTERRUPTED: Final = 130
+# By name, so that an error's module is not imported before it is raised.
+_CODES: Final = {
+    "InvalidError": 2,
+    "NotFoundError": 3,
+    "DeniedError": 4,
+    "ConflictError": 5,
+    "NotYetError": 6,
+    "UnreachableError": 7,
+    "LogUnreachableError": 7,
+    "ViewsUnreachableError": 7,
+    "SettingsError": 2,
+    "TokensError": 2,
+    "BadInputError": 2,
+    "GanglineError": 1,
+    "LogError": 1,
+    "LocalServerError": 1,
+    "StackError": 1,
+}
+
+
+def code_of(error: BaseException) -> tuple[str, int]:
+    """The line to say and the exit code of an error."""
+    if isinstance(error, click.exceptions.Exit):
+        return "", error.exit_code
+    if isinstance(error, (KeyboardInterrupt, click.Abort)):
+        return "", INTERRUPTED
+    if isinstance(error, click.ClickException):
+        return _usage(error), error.exit_code
+    for kind in type(error).__mro__:
+        if kind.__name__ in _CODES:
+            return f"gangline: {_one_line(error)}", _CODES[kind.__name__]
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return f"gangline: {where}{error.strerror or error}", USAGE if error.filename else FAILED
+    return (
+        f"gangline: this is our mistake: {type(error).__name__}: {_one_line(error)} "
+        "(GANGLINE_DEBUG=1 shows where)"
+    ), FAILED
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())
+
+
+def _usage(error: click.ClickException) -> str:
+    """A usage error in one line, with the nearest valid name."""
+    context = getattr(error, "ctx", None)
+    name = context.command_path if context is not None else "gangline"
+    said = _one_line(error.message or error)  # type: ignore[arg-type]
+    if isinstance(error, click.NoSuchOption):
+        known = [o for p in context.command.params for o in p.opts] if context is not None else []
+        close = difflib.get_close_matches(error.option_name, known, n=1)
+        said = f"there is no option {error.option_name}"
+        said += f"; did you mean {close[0]}?" if close else ""
+    elif isinstance(error, click.MissingParameter):
+        said = error.format_message()
+    elif isinstance(error, click.BadParameter):
+        said = _one_line_of(error.format_message())
+    help_hint = f" (see `{name} --help`)" if isinstance(error, click.UsageError) else ""
+    return f"{name}: {said.rstrip('.')}{help_hint}"
+
+
+def _one_line_of(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,146 @@
+"""Commands about nodes, teams and policy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from gangline.cli.connection import connect
+from gangline.cli.output import Column, ago, output_options, put, put_one, say
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def _limit(value: int | None) -> str:
+    return "unlimited" if value is None else str(value)
+
+
+_TEAMS: Final = (
+    Column("team", "TEAM"),
+    Column("parent", "PARENT"),
+    Column("guaranteed", "GUARANTEED", right=True),
+    Column("used", "USED", right=True),
+    Column("guaranteed_used", "OF IT OWN", right=True, wide=True),
+    Column("borrowed", "BORROWED", right=True),
+    Column("lent", "LENT", right=True),
+    Column("queued", "QUEUED", right=True),
+    Column("borrow_limit", "MAY BORROW", _limit, right=True, wide=True),
+    Column("lend_limit", "MAY LEND", _limit, right=True, wide=True),
+    Column("weight", "WEIGHT", right=True, wide=True),
+)
+_NODES: Final = (
+    Column("node", "NODE"),
+    Column("path", "PLACE", lambda path: "/".join(path or ())),
+    Column("gpus", "GPUS", right=True),
+    Column("held", "HELD", right=True),
+    Column("free", "FREE", right=True),
+    Column("health", "HEALTH"),
+    Column("service", "SERVICE"),
+    Column("gpu_states", "STATES", wide=True),
+    Column("health_since", "SINCE", ago, right=True, wide=True),
+    Column("health_cause", "BECAUSE", wide=True),
+    Column("jobs", "JOBS", lambda jobs: ",".join(jobs or ())),
+)
+
+
+@click.command("teams")
+@output_options
+def command_teams(*, output: str | None) -> None:
+    """Teams with what they are guaranteed, use, borrow and lend, in GPUs."""
+    with connect() as client:
+        put(client.pages("/v1/teams"), output=output, columns=_TEAMS, key="team")
+
+
+@click.group("team")
+def command_team() -> None:
+    """Make or change a team."""
+
+
+@command_team.command("set")
+@click.argument("team")
+@click.option("--guaranteed", type=int, help="GPUs that are its own.")
+@click.option("--borrow", help="GPUs beyond them: a number, none or unlimited.")
+@click.option("--lend", help="GPUs of them that others may use: a number, none or unlimited.")
+@click.option("--weight", type=int, help="Its weight in the fair share.")
+@click.option("--parent", help="The team above it; '' for none.")
+@output_options
+def set_team(*, team: str, output: str | None, **fields: Any) -> None:  # noqa: ANN401
+    """Make a team, or change what is named; the rest keeps its values."""
+    body = {name: _number(value) for name, value in fields.items() if value is not None}
+    with connect() as client:
+        done = client.request("PUT", f"/v1/teams/{team}", body=body)
+        _told({"team": team, **done}, output, f"team {team} is set")
+
+
+def _number(value: Any) -> Any:  # noqa: ANN401
+    return int(value) if isinstance(value, str) and value.lstrip("-").isdecimal() else value
+
+
+def _told(row: dict[str, Any], output: str | None, words: str) -> None:
+    """Say that something was asked for, or write it down as data."""
+    if output in (None, "table", "wide"):
+        say(words)
+    else:
+        put_one(row, output=output, key="position", text=str)
+
+
+@click.command("nodes")
+@click.option("--health", type=click.Choice(["well", "suspected", "lost", "quarantined"]))
+@click.option("--service", type=click.Choice(["open", "cordoned", "draining", "maintenance"]))
+@output_options
+def command_nodes(*, health: str | None, service: str | None, output: str | None) -> None:
+    """Nodes with their GPUs, health and service."""
+    with connect() as client:
+        rows = client.pages("/v1/nodes", health=health, service=service)
+        put(rows, output=output, columns=_NODES, key="node")
+
+
+def _each_node(nodes: Iterable[str], verb: str, body: Any, output: str | None, word: str) -> None:  # noqa: ANN401
+    with connect() as client:
+        for node in nodes:
+            done = client.request("POST", f"/v1/nodes/{node}/{verb}", body=body)
+            _told({"node": node, **done}, output, f"{word} {node}")
+
+
+@click.command("cordon")
+@click.argument("nodes", nargs=-1, required=True)
+@click.option("--why", default="", help="What a colleague should read.")
+@output_options
+def command_cordon(*, nodes: tuple[str, ...], why: str, output: str | None) -> None:
+    """Keep new work off nodes; what runs there goes on."""
+    _each_node(nodes, "cordon", {"why": why}, output, "cordoning")
+
+
+@click.command("uncordon")
+@click.argument("nodes", nargs=-1, required=True)
+@output_options
+def command_uncordon(*, nodes: tuple[str, ...], output: str | None) -> None:
+    """Let nodes take new work again, and call off their maintenance."""
+    _each_node(nodes, "uncordon", None, output, "uncordoning")
+
+
+@click.command("drain")
+@click.argument("nodes", nargs=-1, required=True)
+@click.option("--deadline", help="From now, like 2h; what still runs then is stopped.")
+@click.option("--why", default="", help="What a colleague should read.")
+@output_options
+def command_drain(
+    *, nodes: tuple[str, ...], deadline: str | None, why: str, output: str | None
+) -> None:
+    """Empty nodes: nothing new, and what still runs at the deadline is queued again."""
+    body = {"why": why, **({"deadline": deadline} if deadline else {})}
+    _each_node(nodes, "drain", body, output, "draining")
+
+
+@click.command("maintenance")
+@click.argument("node")
+@click.option("--at", default="0s", help="From now. [default: at once]")
+@click.option("--for", "lasts", required=True, help="How long, like 4h.")
+@click.option("--why", default="", help="What a colleague should read.")
+@output_options
+def command_maintenance(*, node: str, at: str, lasts: str, why: str, output: str | None) -> None:
+    """Announce a window: no job whose limit reaches into it is placed there."""
+    body = {"at": at, "lasts": lasts, "why": why}
+    _each_node([node], "maintenance", body, output, "announced maintenance of")

@@ -1,0 +1,326 @@
+"""Commands about jobs."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from gangline.cli.connection import connect
+from gangline.cli.output import Column, Row, ago, output_options, put, put_one, say, seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from gangline.client import Client
+
+_CLASSES: Final = click.Choice(["low", "normal", "high", "urgent"])
+_STATES: Final = click.Choice(
+    ["queued", "starting", "running", "preempting", "succeeded", "failed", "cancelled", "rejected"]
+)
+_REJECTION_WAIT_S: Final = 3.0
+
+
+def _pairs(_: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """`KEY=VALUE` options as a mapping."""
+    pairs = {}
+    for value in values:
+        name, equals, rest = value.partition("=")
+        if not (name and equals):
+            raise click.BadParameter(f"{value!r} is not KEY=VALUE", param=parameter)
+        pairs[name] = rest
+    return pairs
+
+
+@click.command("submit")
+@click.option("--team", required=True, help="Whose job it is.")
+@click.option("--gpus", type=int, required=True, help="GPUs of the whole gang.")
+@click.option("--gpus-per-node", type=int, help="Exactly so many on each node.")
+@click.option("--name", help="A name for people; the job's id begins with it.")
+@click.option("--id", "key", help="The job's id; the same again is the same job.")
+@click.option("--priority", type=_CLASSES, help="Its class. [default: normal]")
+@click.option("--limit", help="The job ends after this, like 2h.")
+@click.option("--checkpoint", help="It saves at least this often; without: it cannot save.")
+@click.option("--grace", help="Between the stop signal and SIGKILL.")
+@click.option("--topology", help="any, preferred:LEVEL or required:LEVEL.")
+@click.option("--retries", type=int, help="Restarts after its own failures.")
+@click.option("--after", multiple=True, help="Wait for this job's success. (Again for more.)")
+@click.option("--preemptible", type=click.Choice(["yes", "no"]), help="[default: yes]")
+@click.option("--count", type=int, help="So many tasks, ID.1 to ID.COUNT.")
+@click.option("--runtime", help="Without a command: hold the GPUs for so long.")
+@click.option("--exits", type=int, help="Without a command: the code to end with.")
+@click.option("--exits-after", help="Without a command: end after this.")
+@click.option("--env", "-e", multiple=True, callback=_pairs, help="KEY=VALUE. (Again for more.)")
+@click.option("--label", "-l", "labels", multiple=True, callback=_pairs, help="KEY=VALUE.")
+@click.option("--select", "selector", multiple=True, callback=_pairs, help="Node label KEY=VALUE.")
+@click.option("--workdir", help="Where it runs. [default: this folder, with a command]")
+@click.option(
+    "--launcher",
+    type=click.Choice(["per-node", "per-gpu", "torchrun", "raw"]),
+    help="What starts on each node. [default: per-node]",
+)
+@click.option("--stop-signal", help="Sent first. [default: TERM]")
+@click.option(
+    "--progress-timeout", help="Without a sign of progress for so long, it counts as hung."
+)
+@click.option("--wait", "wait_for_end", is_flag=True, help="Wait for its end; exit with its code.")
+@output_options
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def command_submit(
+    *,
+    key: str | None,
+    output: str | None,
+    wait_for_end: bool,
+    **fields: Any,  # noqa: ANN401
+) -> int:
+    """Submit a job, like `gangline submit --team vision --gpus 8 -- python train.py`.
+
+    Its id goes to stdout. A job that can never start is said to be rejected at once.
+    """
+    spec = {name: value for name, value in fields.items() if value not in (None, (), {})}
+    if "command" in spec and "workdir" not in spec:
+        spec["workdir"] = os.getcwd()  # noqa: PTH109 - a text is what is sent
+    with connect() as client:
+        done = client.submit(spec, key=key)
+        if output in (None, "table", "wide", "id"):
+            click.echo(done.job)
+        else:
+            put_one(
+                {"job": done.job, "position": done.position}, output=output, key="job", text=str
+            )
+        if wait_for_end:
+            return client.wait(done.job)
+        return _say_rejection(client, done.job, done.position)
+
+
+def _say_rejection(client: Client, job: str, position: str) -> int:
+    """1, and why, when the scheduler has refused the job already; 0 otherwise."""
+    from gangline.client import GanglineError  # noqa: PLC0415 - as in connect()
+
+    try:
+        found = client.job(job, min_position=position)
+    except GanglineError:
+        say(f"{job} stands in the log at {position}; the views do not show it yet")
+        return 0
+    if found["state"] != "rejected":
+        return 0
+    nearest = f"; the nearest that could: {found['nearest']}" if found.get("nearest") else ""
+    reason = found.get("reason_text") or found["reason"]
+    say(f"gangline submit: {job} was rejected: {reason}{nearest}")
+    return 1
+
+
+@click.command("cancel")
+@click.argument("jobs", nargs=-1, required=True)
+@click.option("--why", default="", help="What a colleague should read.")
+@output_options
+def command_cancel(*, jobs: tuple[str, ...], why: str, output: str | None) -> None:
+    """Cancel jobs: at once where they wait, after their grace where they run."""
+    with connect() as client:
+        _changed(
+            ((job, client.cancel(job, why=why).position) for job in jobs), output, "cancelling"
+        )
+
+
+@click.command("hold")
+@click.argument("jobs", nargs=-1, required=True)
+@click.option("--why", default="", help="What a colleague should read.")
+@output_options
+def command_hold(*, jobs: tuple[str, ...], why: str, output: str | None) -> None:
+    """Keep jobs from starting until they are released; what runs goes on."""
+    with connect() as client:
+        _changed(((job, client.hold(job, why=why).position) for job in jobs), output, "holding")
+
+
+@click.command("release")
+@click.argument("jobs", nargs=-1, required=True)
+@output_options
+def command_release(*, jobs: tuple[str, ...], output: str | None) -> None:
+    """Let held jobs start."""
+    with connect() as client:
+        _changed(((job, client.release(job).position) for job in jobs), output, "releasing")
+
+
+@click.command("priority")
+@click.argument("job")
+@click.argument("priority", type=_CLASSES)
+@output_options
+def command_priority(*, job: str, priority: str, output: str | None) -> None:
+    """Put a job in another class."""
+    with connect() as client:
+        position = client.set_priority(job, priority).position
+        _changed([(job, position)], output, f"priority {priority}:")
+
+
+def _changed(done: Iterable[tuple[str, str]], output: str | None, word: str) -> None:
+    """Say what was asked for, or write it down as data."""
+    rows = []
+    for job, position in done:
+        rows.append({"job": job, "position": position})
+        if output in (None, "table", "wide"):
+            say(f"{word} {job}")
+    if output not in (None, "table", "wide"):
+        put(rows, output=output, columns=[Column("job", "JOB"), Column("position", "POSITION")],
+            key="job")  # fmt: skip
+
+
+_QUEUE: Final = (
+    Column("position", "#", right=True),
+    Column("job", "JOB"),
+    Column("team", "TEAM"),
+    Column("class", "CLASS"),
+    Column("gpus", "GPUS", right=True),
+    Column("waited_s", "WAITED", seconds, right=True),
+    Column("estimated_start_p50", "STARTS", ago, right=True),
+    Column("estimated_start_p90", "LATEST", ago, right=True, wide=True),
+    Column("reason", "REASON"),
+    Column("reason_text", "BECAUSE", wide=True),
+)
+
+
+@click.command("queue")
+@click.option("--team", help="Only this team's jobs.")
+@click.option("--reason", help="Only jobs that wait for this reason.")
+@output_options
+def command_queue(*, team: str | None, reason: str | None, output: str | None) -> None:
+    """What waits, in order, and why; `-o wide` adds the reasons' numbers."""
+    with connect() as client:
+        rows = client.pages("/v1/queue", team=team, reason=reason)
+        put(rows, output=output, columns=_QUEUE, key="job")
+
+
+_JOBS: Final = (
+    Column("job", "JOB"),
+    Column("team", "TEAM"),
+    Column("class", "CLASS"),
+    Column("gpus", "GPUS", right=True),
+    Column("state", "STATE"),
+    Column("attempts", "TRIES", right=True),
+    Column("preemptions", "PREEMPTED", right=True, wide=True),
+    Column("submitted_at", "AGE", ago, right=True),
+    Column("wait_s", "WAITED", seconds, right=True),
+    Column("exit_code", "CODE", right=True, wide=True),
+    Column("reason", "REASON"),
+    Column("nodes", "NODES", lambda nodes: ",".join(nodes or ()), wide=True),
+)
+
+
+@click.command("jobs")
+@click.option("--team", help="Only this team's jobs.")
+@click.option("--state", type=_STATES, help="Only jobs in this state.")
+@click.option("--priority", type=_CLASSES, help="Only jobs of this class.")
+@click.option("-n", "--limit", type=click.IntRange(min=1), help="At most so many. [default: 100]")
+@output_options
+def command_jobs(*, limit: int | None, output: str | None, **filters: str | None) -> None:
+    """Jobs, newest first."""
+    most = limit or 100
+    with connect() as client:
+        rows = client.pages("/v1/jobs", limit=min(most, 1_000), **filters)
+        put(_first(rows, most), output=output, columns=_JOBS, key="job")
+
+
+def _first(rows: Iterator[dict[str, Any]], most: int) -> Iterator[dict[str, Any]]:
+    for index, row in enumerate(rows):
+        if index >= most:
+            return
+        yield row
+
+
+@click.command("job")
+@click.argument("job")
+@output_options
+def command_job(*, job: str, output: str | None) -> None:
+    """A job with its attempts."""
+    with connect() as client:
+        put_one(client.job(job), output=output, key="job", text=_job_lines)
+
+
+def _job_lines(row: Row) -> Iterator[str]:
+    """A job for people."""
+    yield f"{row['job']}: {row['state']}" + _because(row)
+    yield f"  team {row['team']}, class {row['class']}, {row['gpus']} GPUs"
+    yield f"  submitted {ago(row['submitted_at'])} ago, waited {seconds(row.get('wait_s')) or '—'}"
+    if row.get("nodes"):
+        yield f"  on {', '.join(row['nodes'])}"
+    for attempt in row.get("attempts_list", ()):
+        nodes = ",".join(seat["node"] for seat in attempt.get("seats") or ())
+        ended = f", {attempt['cause']}" if attempt.get("cause") else ""
+        resumed = attempt.get("resumed_s")
+        yield (
+            f"  attempt {attempt['attempt']}: {attempt['state']} on {nodes}"
+            + (f", resumed at {seconds(resumed)}" if resumed else "")
+            + ended
+        )
+
+
+def _because(row: Row) -> str:
+    """Why it waits or ended, where there is a reason."""
+    words = row.get("reason_text") or row.get("reason")
+    return f" ({words})" if words else ""
+
+
+@click.command("why")
+@click.argument("job")
+@output_options
+def command_why(*, job: str, output: str | None) -> None:
+    """Why a job waits, in plain words."""
+    with connect() as client:
+        found = client.request("GET", f"/v1/jobs/{job}/why")
+        put_one(found, output=output, key="job", text=_why_lines)
+
+
+def _why_lines(row: Row) -> Iterator[str]:
+    """The reason, and when it may end."""
+    if row["state"] != "queued":
+        yield f"{row['job']} does not wait: it is {row['state']}{_because(row)}"
+        return
+    yield f"{row['job']} waits: {row['reason'] or 'the scheduler has not decided yet'}"
+    if row.get("reason_text"):
+        yield f"  {row['reason_text']}"
+    if row.get("position"):
+        yield f"  number {row['position']} in the queue, waiting for {seconds(row['waited_s'])}"
+    if row.get("estimated_start_p50"):
+        early, late = ago(row["estimated_start_p50"]), ago(row.get("estimated_start_p90"))
+        yield f"  may start {early}, nine of ten by {late} (from past errors of such plans)"
+
+
+@click.command("events")
+@click.argument("job", required=False)
+@click.option("-f", "--follow", is_flag=True, help="Go on as decisions are made.")
+@output_options
+def command_events(*, job: str | None, follow: bool, output: str | None) -> None:
+    """What happened to a job; with -f, decisions (of a job or of all) as they are made."""
+    if not job and not follow:
+        raise click.UsageError("name a job, or follow all decisions with -f")
+    with connect() as client:
+        for row in _life(client, job, follow=follow):
+            if output in ("json", "jsonl"):
+                put([row], output="jsonl", columns=(), key="position")
+            else:
+                click.echo(_event_line(row))
+
+
+def _life(client: Client, job: str | None, *, follow: bool) -> Iterator[Row]:
+    """Decisions of a job so far, and then as they come."""
+    if job and not follow:
+        yield from client.pages(f"/v1/jobs/{job}/events")
+        return
+    for happening in client.events(job=job or "", after="" if job else "end"):
+        if happening is not None:
+            yield happening.row
+
+
+def _event_line(row: Row) -> str:
+    """One decision for people."""
+    at = str(row["at"])[11:19]
+    about = " ".join(str(row[name]) for name in ("job", "node", "team") if row.get(name))
+    detail = row.get("detail") or {}
+    shown = " ".join(
+        f"{name}={value}"
+        for name, value in detail.items()
+        if isinstance(value, (str, int))
+        and value not in ("", about)
+        and name not in ("job", "node")
+    )
+    return f"{at} {row['kind']:<22} {about} {shown}".rstrip()

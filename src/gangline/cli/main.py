@@ -1,0 +1,116 @@
+"""The `gangline` command: which subcommands there are, and what becomes of their errors.
+
+A subcommand's module is imported when the subcommand is called, so that `gangline queue` does not
+pay for the scheduler. Data go to stdout, words to stderr; an error is one line, and the exit code
+says its kind.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from importlib import import_module
+from typing import Final
+
+import click
+
+from gangline.cli.errors import code_of
+
+_JOBS: Final = "gangline.cli.jobs"
+_FLEET: Final = "gangline.cli.fleet"
+_SERVERS: Final = "gangline.cli.servers"
+
+COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "submit": (_JOBS, "Submit a job."),
+    "cancel": (_JOBS, "Cancel jobs."),
+    "queue": (_JOBS, "What waits, in order, and why."),
+    "jobs": (_JOBS, "Jobs, newest first."),
+    "job": (_JOBS, "A job with its attempts."),
+    "why": (_JOBS, "Why a job waits, in plain words."),
+    "events": (_JOBS, "What happened to a job, or decisions as they are made."),
+    "hold": (_JOBS, "Keep jobs from starting."),
+    "release": (_JOBS, "Let held jobs start."),
+    "priority": (_JOBS, "Put a job in another class."),
+    "teams": (_FLEET, "Teams with their guarantees, use and loans."),
+    "team": (_FLEET, "Make or change a team."),
+    "nodes": (_FLEET, "Nodes with their GPUs, health and service."),
+    "cordon": (_FLEET, "Keep new work off nodes."),
+    "uncordon": (_FLEET, "Let nodes take new work again."),
+    "drain": (_FLEET, "Empty nodes."),
+    "maintenance": (_FLEET, "Announce a window in which a node is out of service."),
+    "token": ("gangline.cli.tokens", "Make, list and revoke tokens of the API."),
+    "api": (_SERVERS, "Run the REST API and the page."),
+    "init": (_SERVERS, "Make the topics of a cell."),
+}
+"""Name of each subcommand: the module that has it (as `command_NAME`), and its line of help."""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names, in the order of COMMANDS."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """One command, imported now."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(COMMANDS[cmd_name][0])
+        command: click.Command = getattr(module, f"command_{cmd_name.replace('-', '_')}")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list for --help, without importing anything."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does; an unknown name is answered with the nearest one."""
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            close = difflib.get_close_matches(name, COMMANDS, n=1)
+            hint = f"did you mean {close[0]}?" if close else "`gangline --help` lists them"
+            raise click.UsageError(f"there is no command {name}; {hint}", ctx=ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="gangline", prog_name="gangline")
+def cli() -> None:
+    """Schedule GPU training jobs: every gang starts together, and everything is one line in a log.
+
+    GANGLINE_URL (and GANGLINE_TOKEN) name the API; without them it is the one that `gangline up`
+    started in GANGLINE_DIR (default .gangline).
+    """
+
+
+def main(args: list[str] | None = None) -> None:
+    """Run a command line and exit with its code."""
+    sys.exit(run(args))
+
+
+def run(args: list[str] | None = None) -> int:
+    """Run a command line; its exit code. Errors are one line on stderr."""
+    try:
+        code = cli.main(args, prog_name="gangline", standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read our output has enough; Python would complain while closing it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (Exception, KeyboardInterrupt) as error:
+        if os.environ.get("GANGLINE_DEBUG"):
+            raise
+        line, code = code_of(error)
+        if line:
+            click.echo(line, err=True)
+        return code
+    return code if isinstance(code, int) else 0
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""Commands against an API: data on stdout, words on stderr, and a code for each kind of end."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gangline.events.log import Position, Topic
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Shell
+
+QUEUED: dict[str, Any] = {
+    "position": 1, "job": "train-1", "team": "vision", "class": "normal", "gpus": 8,
+    "waited_s": 95.0, "estimated_start_p50": None, "estimated_start_p90": None,
+    "reason": "capacity", "reason_text": "needs 8 GPUs, 3 are free",
+}  # fmt: skip
+JOB: dict[str, Any] = {
+    "job": "train-1", "team": "vision", "class": "normal", "gpus": 8, "state": "queued",
+    "reason": "capacity", "reason_text": "needs 8 GPUs, 3 are free",
+    "submitted_at": "2026-11-30T12:00:00+00:00", "wait_s": None, "nodes": [], "exit_code": None,
+}  # fmt: skip
+
+
+def test_submit_prints_the_id_and_leaves_a_fact(shell: Shell) -> None:
+    """What follows `--` is the command; the folder is the present one."""
+    shell.world.views.tables["jobs"] = [JOB | {"job": "run-1"}]
+    shell.world.views.reached = Position("jobs", 0, 0)
+
+    done = shell(
+        "submit", "--team", "vision", "--gpus", "8", "--id", "run-1", "-e", "A=1",
+        "--", "python", "train.py", "--lr", "0.1",
+    )  # fmt: skip
+
+    assert (done.code, done.out) == (0, "run-1\n")
+    (event,) = shell.world.facts(Topic.JOBS)
+    private = json.loads(event.body.spec.private.ciphertext)
+    assert private["command"] == ["python", "train.py", "--lr", "0.1"]
+    assert private["env"] == {"A": "1"}
+    assert private["workdir"]
+
+
+def test_submit_says_at_once_that_a_job_was_rejected(shell: Shell) -> None:
+    """The reason and the nearest request that could start go to stderr, and the code is 1."""
+    rejected = {"state": "rejected", "reason_text": "the fleet has 32 GPUs", "nearest": "gpus=32"}
+    shell.world.views.tables["jobs"] = [JOB | {"job": "big"} | rejected]
+    shell.world.views.reached = Position("jobs", 0, 0)
+
+    done = shell("submit", "--team", "vision", "--gpus", "4096", "--id", "big")
+
+    assert done.code == 1
+    assert "big was rejected: the fleet has 32 GPUs; the nearest that could: gpus=32" in done.err
+
+
+CSV = """\
+position,job,team,class,gpus,waited_s,estimated_start_p50,estimated_start_p90,reason,reason_text
+1,train-1,vision,normal,8,95.0,,,capacity,"needs 8 GPUs, 3 are free"
+"""
+TABLE = """\
+#  JOB      TEAM    CLASS   GPUS  WAITED  STARTS  REASON
+1  train-1  vision  normal     8   1m35s          capacity
+"""
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"), [("id", "train-1\n"), ("csv", CSV), ("table", TABLE)]
+)
+def test_lists_come_in_the_form_asked_for(shell: Shell, output: str, expected: str) -> None:
+    """Nothing but data goes to stdout."""
+    shell.world.views.tables["queue"] = [QUEUED]
+
+    done = shell("queue", "-o", output)
+
+    assert (done.code, done.out, done.err) == (0, expected, "")
+
+
+def test_json_is_what_the_api_says(shell: Shell) -> None:
+    """`--json` and `-o json` are the same; `-o jsonl` has one object a line."""
+    shell.world.views.tables["queue"] = [QUEUED, QUEUED | {"job": "train-2"}]
+
+    assert json.loads(shell("queue", "--json").out)[0] == QUEUED
+    assert shell("queue", "--json").out == shell("queue", "-o", "json").out
+    lines = shell("queue", "-o", "jsonl").out.splitlines()
+    assert [json.loads(line)["job"] for line in lines] == ["train-1", "train-2"]
+
+
+def test_why_is_told_in_plain_words(shell: Shell) -> None:
+    """The reason, its numbers, the place in line."""
+    shell.world.views.tables |= {"jobs": [JOB], "queue": [QUEUED]}
+
+    done = shell("why", "train-1")
+
+    assert done.out.splitlines() == [
+        "train-1 waits: capacity",
+        "  needs 8 GPUs, 3 are free",
+        "  number 1 in the queue, waiting for 1m35s",
+    ]
+
+
+def test_a_team_is_set_by_a_fact(shell: Shell) -> None:
+    """What is not named keeps its value."""
+    done = shell("team", "set", "vision", "--guaranteed", "16", "--borrow", "unlimited")
+
+    assert (done.code, done.out, done.err) == (0, "", "team vision is set\n")
+    (event,) = shell.world.facts(Topic.CONTROL)
+    assert (event.body.guaranteed, event.body.borrow, event.body.lend) == (16, -1, None)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ("job nothing", 3, "gangline: there is no job nothing"),
+        ("cordon n9", 3, "gangline: there is no node n9"),
+        ("submit --team a --gpus 0", 2, "gangline: gpus: must be greater than or equal to 1"),
+        ("submit --team a --gpu 1", 2, "there is no option --gpu; did you mean --gpus?"),
+        ("submit --gpus 1", 2, "gangline submit: Missing option '--team'"),
+        ("submit --team a --gpus 1 -e A", 2, "'A' is not KEY=VALUE"),
+        ("quque", 2, "gangline: there is no command quque; did you mean queue?"),
+        ("drain n0 --deadline soon", 2, "gangline: deadline: a duration is a text like"),
+        ("events", 2, "name a job, or follow all decisions with -f"),
+    ],
+)
+def test_an_error_is_one_line_and_has_a_code(
+    shell: Shell, words: str, code: int, said: str
+) -> None:
+    """It says what would be right, and nothing goes to stdout."""
+    done = shell(*words.split())
+
+    assert (done.code, done.out) == (code, "")
+    assert said in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_an_api_that_is_not_there_is_said_not_to_be_reachable(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Code 7, and the address that was tried."""
+    monkeypatch.setenv("GANGLINE_URL", "http://127.0.0.1:9")
+    monkeypatch.setattr("gangline.cli.connection.PATIENCE_S", 0.0)
+
+    done = shell("queue")
+
+    assert done.code == 7
+    assert done.err.startswith("gangline: no API answers at http://127.0.0.1:9: ")
+
+
+def test_wait_returns_the_exit_code_of_the_job(shell: Shell) -> None:
+    """A job that ended with code 3 makes `submit --wait` end with code 3."""
+    shell.world.views.tables["jobs"] = [JOB | {"job": "j", "state": "failed", "exit_code": 3}]
+
+    done = shell("submit", "--team", "a", "--gpus", "1", "--id", "j", "--wait")
+
+    assert (done.code, done.out) == (3, "j\n")
