@@ -1,0 +1,1 @@
+"""What runs on the nodes: the pure agent core, the executor, the daemon, and simulated agents."""

@@ -1,0 +1,187 @@
+"""One turn of the core.
+
+The state, the time, what is to be done; and the moves that several cues share.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from gangline.agents.core.actions import Action, Check, Forget, Kill, Note, Start, State, Stop
+from gangline.agents.core.model import BEFORE_START, Exit, Member, Move, NodeState, Stage
+from gangline.events.batch import MemberPhase
+from gangline.events.facts import (
+    CheckpointSaved,
+    FaultDetected,
+    MemberExited,
+    MemberReady,
+    MemberStarted,
+    NodeFact,
+)
+
+if TYPE_CHECKING:
+    from gangline.agents.core.cues import CheckpointSeen
+
+HUNG_GRACE_MS: Final = 10_000
+NOT_STARTED: Final = Exit(code=0, reason="not_started")
+
+
+@dataclass(slots=True)
+class Turn:
+    """What a cue is answered with is gathered in `actions`, in the order of doing."""
+
+    state: NodeState
+    now_ms: int
+    actions: list[Action] = field(default_factory=list)
+
+    def do(self, action: Action) -> None:
+        """Ask for something."""
+        self.actions.append(action)
+
+    def note(self, text: str) -> None:
+        """Tell the operator."""
+        self.actions.append(Note(text))
+
+    def state_of(self, member: Member, what: str, fact: NodeFact) -> None:
+        """State a fact of a member; `what` makes its id."""
+        key = member.key
+        self.actions.append(State(f"{self.state.node}/{key.job}/{key.attempt}/{what}", fact))
+
+    # --- before the start ------------------------------------------------------------------------
+
+    def advance(self) -> None:
+        """Whoever waited for GPUs or for the start, and may go on now, goes on."""
+        for key in sorted(self.state.members):
+            member = self.state.members[key]
+            if member.stage not in BEFORE_START or self.state.blocked(member):
+                continue
+            if member.stage is Stage.WAITING:
+                self.check(member)
+            elif member.stage is Stage.READY and member.order.phase is MemberPhase.RUN:
+                member.move(Move.START)
+                self.do(Start(member.order))
+
+    def check(self, member: Member) -> None:
+        """Look whether it could start; where its port is published already, on that one."""
+        member.move(Move.CHECK)
+        order = member.order
+        published = order.port if order.member == 0 else 0
+        self.do(Check(order=order, port=published or member.port))
+
+    def state_ready(self, member: Member) -> None:
+        """It could start at once."""
+        fact = MemberReady(
+            node=self.state.node,
+            job=member.order.job,
+            attempt=member.order.attempt,
+            address=member.address,
+            port=member.port,
+        )
+        self.state_of(member, f"ready-{member.port}", fact)
+
+    def state_started(self, member: Member) -> None:
+        """Its ranks run."""
+        order = member.order
+        fact = MemberStarted(node=self.state.node, job=order.job, attempt=order.attempt)
+        self.state_of(member, "started", fact)
+
+    def saved(self, member: Member, seen: CheckpointSeen) -> None:
+        """The newest complete checkpoint counts.
+
+        The time it holds is what was restored at the start plus what ran since, unless the
+        program counts for itself.
+        """
+        if seen.step <= member.saved_step:
+            return
+        member.saved_step = seen.step
+        member.progress_ms = max(member.progress_ms, seen.at_ms)
+        productive = seen.productive_ms
+        if productive is None:
+            productive = member.order.resumed_ms + max(0, seen.at_ms - member.started_ms)
+        fact = CheckpointSaved(
+            node=self.state.node,
+            job=member.order.job,
+            attempt=member.order.attempt,
+            step=seen.step,
+            path=seen.path,
+            productive_ms=productive,
+        )
+        self.state_of(member, f"saved-{seen.step}", fact)
+
+    # --- the end ---------------------------------------------------------------------------------
+
+    def stop(self, member: Member, *, grace_ms: int, cause: str) -> None:
+        """Begin its grace; one that runs already only ever gets shorter."""
+        deadline = self.now_ms + max(0, grace_ms)
+        if member.stage is Stage.STOPPING:
+            if deadline >= member.deadline_ms:
+                return
+        else:
+            member.move(Move.STOP)
+        member.deadline_ms = deadline
+        self.order_stop(member, cause=cause)
+
+    def order_stop(self, member: Member, *, cause: str) -> None:
+        """Tell the supervisor; saying it again changes nothing."""
+        launch = member.order.spec.launch
+        latest = member.deadline_ms - launch.stop_lead_ms if launch.stop_lead_ms else self.now_ms
+        self.do(
+            Stop(
+                key=member.key,
+                signal=launch.stop_signal,
+                signal_ms=max(self.now_ms, latest),
+                deadline_ms=member.deadline_ms,
+                cause=cause,
+            )
+        )
+
+    def kill(self, member: Member, *, verdict: str = "", detail: str = "") -> None:
+        """It is to be gone now, whatever it says."""
+        member.verdict = member.verdict or verdict
+        member.detail = member.detail or detail
+        if member.stage is not Stage.KILLING:
+            member.move(Move.KILL)
+        self.do(Kill(member.key))
+
+    def end(self, member: Member, how: Exit) -> None:
+        """Nothing is left of it; a verdict of ours goes before what its processes say."""
+        if member.verdict:
+            how = replace(how, reason=member.verdict, detail=member.detail or how.detail)
+        member.move(Move.END)
+        member.exit = how
+        self.state_exited(member)
+        if not member.listed:
+            self.forget(member)
+
+    def forget(self, member: Member) -> None:
+        """Nobody asks for it any more."""
+        del self.state.members[member.key]
+        self.do(Forget(member.key))
+
+    def state_exited(self, member: Member) -> None:
+        """How it ended."""
+        if member.exit is None:
+            return
+        fact = MemberExited(
+            node=self.state.node,
+            job=member.order.job,
+            attempt=member.order.attempt,
+            code=member.exit.code,
+            signal=member.exit.signal,
+            reason=member.exit.reason,
+            detail=member.exit.detail,
+        )
+        self.state_of(member, "exited", fact)
+
+    # --- hardware --------------------------------------------------------------------------------
+
+    def fault(self, gpu: int, fault: str, detail: str) -> None:
+        """State a fault once, until it is cleared."""
+        if (gpu, fault) in self.state.faults:
+            return
+        self.state.fault_number += 1
+        self.state.faults[gpu, fault] = self.state.fault_number
+        fact = FaultDetected(node=self.state.node, gpu=gpu, fault=fault, detail=detail)
+        name = f"{self.state.node}/{self.state.boot_id[:8]}/fault-{self.state.fault_number}"
+        self.do(State(name, fact))

@@ -1,0 +1,126 @@
+"""The logs of a node's jobs over HTTP, for whoever has the token.
+
+`GET /logs/JOB/ATTEMPT` lists the files; `GET /logs/JOB/ATTEMPT/FILE?offset=N&limit=N` gives a
+part of one, with `X-Next-Offset` to go on from and `X-Size`. A size below the offset means that
+the file was rotated: what was there is in FILE.1. Reading is all that can be done here.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import re
+import secrets
+import threading
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from gangline.agents import procfs
+from gangline.agents.attempts import folder_name
+from gangline.agents.core import Key
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_FILE: Final = re.compile(r"rank-\d+\.(out|err)(\.\d+)?")
+_MAX_BYTES: Final = 1024 * 1024
+
+
+class LogServer:
+    """Serves the files under `attempts` until closed."""
+
+    def __init__(self, attempts: Path, *, address: str, port: int, token: str) -> None:
+        self._server = ThreadingHTTPServer((address, port), _Handler)
+        self._server.daemon_threads = True
+        self._server.attempts = attempts  # type: ignore[attr-defined]
+        self._server.token = token  # type: ignore[attr-defined]
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, name="log-server", daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return int(self._server.server_address[1])
+
+    def close(self) -> None:
+        """Stop serving."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def kept_token(path: Path) -> str:
+    """The token in a file, made once."""
+    if not path.exists():
+        procfs.write_whole(path, secrets.token_urlsafe(24).encode())
+    return path.read_text().strip()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server_version = "gangline-agent"
+    timeout = 30
+
+    def do_GET(self) -> None:
+        """Answer one request."""
+        if not self._may():
+            self._say(HTTPStatus.UNAUTHORIZED, {"title": "a bearer token is needed"})
+            return
+        url = urlsplit(self.path)
+        parts = [unquote(part) for part in url.path.split("/")[1:]]
+        query = {name: values[-1] for name, values in parse_qs(url.query).items()}
+        if len(parts) in {3, 4} and parts[0] == "logs" and parts[2].isdecimal():
+            folder = self._root() / folder_name(Key(parts[1], int(parts[2])))
+            if len(parts) == 3 and folder.is_dir():
+                self._list(folder)
+                return
+            if len(parts) == 4 and _FILE.fullmatch(parts[3]) and (folder / parts[3]).is_file():
+                self._part(folder / parts[3], query)
+                return
+        self._say(HTTPStatus.NOT_FOUND, {"title": "no such log on this node"})
+
+    def _root(self) -> Path:
+        root: Path = self.server.attempts  # type: ignore[attr-defined]
+        return root
+
+    def _may(self) -> bool:
+        expected = f"Bearer {self.server.token}".encode()  # type: ignore[attr-defined]
+        given = self.headers.get("Authorization", "").encode()
+        return hmac.compare_digest(given, expected)
+
+    def _list(self, folder: Path) -> None:
+        files = sorted(path for path in folder.iterdir() if _FILE.fullmatch(path.name))
+        found = [{"file": path.name, "size": path.stat().st_size} for path in files]
+        self._say(HTTPStatus.OK, {"files": found})
+
+    def _part(self, path: Path, query: dict[str, str]) -> None:
+        offset, limit = query.get("offset", "0"), query.get("limit", str(_MAX_BYTES))
+        if not (offset.isdecimal() and limit.isdecimal()):
+            self._say(HTTPStatus.BAD_REQUEST, {"title": "offset and limit are numbers of bytes"})
+            return
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            file.seek(min(int(offset), size))
+            data = file.read(min(int(limit), _MAX_BYTES))
+            end = file.tell()
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", "application/octet-stream")
+        self.send_header("Content-Length", str(len(data)))
+        self.send_header("X-Next-Offset", str(end))
+        self.send_header("X-Size", str(size))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _say(self, status: HTTPStatus, body: dict[str, Any]) -> None:
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002, ANN401 - its own
+        """Requests are not logged."""

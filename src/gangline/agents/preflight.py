@@ -1,0 +1,143 @@
+"""Looking before the start: could this node run a member at once, and on which port?
+
+What is the node's fault (a GPU that does not answer, a full disk, no port) turns it away as sick
+before the gang starts; what is the user's (no such directory, no such program) ends the member
+with the code a shell would give.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from gangline.agents import gpus
+from gangline.agents.core import Checked, Key
+from gangline.agents.environment import FAMILIES, LAUNCHERS
+from gangline.agents.private import PrivateError, Run, open_private
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gangline.agents.core import Check
+    from gangline.agents.settings import AgentSettings
+    from gangline.events.batch import AssignedMember
+    from gangline.events.spec import Private
+
+NO_COMMAND: Final = 127
+NOT_EXECUTABLE: Final = 126
+
+
+def look(
+    check: Check,
+    settings: AgentSettings,
+    *,
+    address: str,
+    unseal: Callable[[Private], bytes] | None = None,
+) -> tuple[Checked, socket.socket | None]:
+    """The answer, and the socket that keeps the port until the start."""
+    order = check.order
+    key = Key(order.job, order.attempt)
+    sick = _sick_gpu(order, settings) or _full_disk(key, settings)
+    if sick is not None:
+        return sick, None
+    problem = _users_problem(order, unseal)
+    if problem:
+        return Checked(key=key, problem=problem, code=NO_COMMAND, reason="exited"), None
+    held = _hold_port(check, settings)
+    if held is None:
+        wanted = check.port or "any"
+        return Checked(key=key, problem=f"no free port on this node (wanted: {wanted})"), None
+    return Checked(key=key, address=address, port=held.getsockname()[1]), held
+
+
+def _sick_gpu(order: AssignedMember, settings: AgentSettings) -> Checked | None:
+    """A GPU of the member that is not there."""
+    key = Key(order.job, order.attempt)
+    if settings.gpus is not None or not gpus.present():
+        missing = [gpu for gpu in order.gpus if gpu >= gpus.count(settings.gpus)]
+        there = "configured"
+    else:
+        readings = gpus.readings()
+        answering = {reading.index for reading in readings or ()}
+        missing = [gpu for gpu in order.gpus if gpu not in answering]
+        there = "answering nvidia-smi"
+    if not missing:
+        return None
+    return Checked(
+        key=key, problem=f"GPU {missing[0]} is not {there}", fault="gone", gpu=missing[0]
+    )
+
+
+def _full_disk(key: Key, settings: AgentSettings) -> Checked | None:
+    free = shutil.disk_usage(settings.folder).free
+    if free >= settings.min_free_bytes:
+        return None
+    return Checked(key=key, problem=f"{free} bytes free under {settings.folder}", fault="disk")
+
+
+def _users_problem(order: AssignedMember, unseal: Callable[[Private], bytes] | None) -> str:
+    """What the user has to put right, empty for nothing."""
+    launch = order.spec.launch
+    if launch.launcher not in LAUNCHERS:
+        return f"launcher is one of {', '.join(LAUNCHERS)}, not {launch.launcher!r}"
+    if unknown := [family for family in launch.env_compat if family not in FAMILIES]:
+        return f"env_compat knows {', '.join(FAMILIES)}, not {unknown[0]!r}"
+    if not hasattr(signal, f"SIG{launch.stop_signal}"):
+        return f"there is no signal {launch.stop_signal!r}"
+    try:
+        run = open_private(order.spec.private, unseal)
+    except PrivateError as error:
+        return str(error)
+    if launch.container_image:
+        return ""
+    return _run_problem(run)
+
+
+def _run_problem(run: Run) -> str:
+    if run.workdir and not Path(run.workdir).is_dir():
+        return "its working directory does not exist on this node"
+    if run.user:
+        try:
+            uid = pwd.getpwnam(run.user).pw_uid
+        except KeyError:
+            return "its user does not exist on this node"
+        if os.getuid() not in {0, uid}:
+            return "this agent may not become another user"
+    program = run.argv[0]
+    path = run.env.get("PATH", os.environ.get("PATH"))
+    if "/" in program:
+        there = os.access(Path(run.workdir or "/") / program, os.X_OK)
+    else:
+        there = shutil.which(program, path=path) is not None
+    return "" if there else "its program does not exist on this node, or may not be run"
+
+
+def _hold_port(check: Check, settings: AgentSettings) -> socket.socket | None:
+    """A bound socket that keeps the port; a published one is taken or nothing.
+
+    The search begins at another port for each attempt, below the range that the kernel gives out
+    by itself.
+    """
+    if check.port:
+        return _bind(check.port)
+    first, end = settings.ports
+    size = end - first
+    start = (check.order.number * 31 + check.order.attempt * 7) % size
+    candidates = (first + (start + step) % size for step in range(size))
+    return next(filter(None, map(_bind, candidates)), None)
+
+
+def _bind(port: int) -> socket.socket | None:
+    probe = socket.socket()
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        probe.bind(("", port))
+    except OSError:
+        probe.close()
+        return None
+    return probe

@@ -1,0 +1,81 @@
+"""The private part of a spec: command, environment, working directory and user, as JSON.
+
+`{"command": [words] or "text for a shell", "env": {…}, "workdir": "…", "user": "…"}`. A text is
+given to `sh` with `exec` before it where it is one simple command, so that no shell stands
+between the job and its signals.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gangline.events.spec import Private
+
+_SHELL_WORDS: Final = frozenset(";&|<>()$`\\\"'\n*?[#~={}!")
+
+
+class PrivateError(ValueError):
+    """The private part of a spec cannot be read; the message says why without quoting it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What to run."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    workdir: str = ""
+    user: str = ""
+
+
+def open_private(private: Private, unseal: Callable[[Private], bytes] | None = None) -> Run:
+    """Read it. unseal: turns a sealed part into clear JSON; PrivateError where there is none."""
+    if private.key_id and unseal is None:
+        raise PrivateError(f"sealed with key {private.key_id}, which this node does not have")
+    clear = unseal(private) if private.key_id and unseal else private.ciphertext
+    try:
+        plain = json.loads(clear)
+    except ValueError:
+        raise PrivateError("its private part is no JSON") from None
+    if not isinstance(plain, dict):
+        raise PrivateError("its private part is no JSON object")
+    return Run(
+        argv=_argv(plain.get("command")),
+        env=_env(plain.get("env")),
+        workdir=_text(plain, "workdir"),
+        user=_text(plain, "user"),
+    )
+
+
+def _argv(command: Any) -> tuple[str, ...]:  # noqa: ANN401 - anything may stand in JSON
+    if isinstance(command, str) and command.strip():
+        simple = not _SHELL_WORDS & set(command)
+        return tuple(shlex.split(command)) if simple else ("/bin/sh", "-c", command)
+    if isinstance(command, list) and command and all(isinstance(word, str) for word in command):
+        return tuple(command)
+    raise PrivateError("it has no command: a text, or a list of words")
+
+
+def _env(env: Any) -> dict[str, str]:  # noqa: ANN401 - as above
+    if env is None:
+        return {}
+    if not isinstance(env, Mapping):
+        raise PrivateError("its env is no object of texts")
+    for name, value in env.items():
+        if not isinstance(value, str) or not name or "=" in name or "\0" in name + value:
+            raise PrivateError("its env is no object of texts")
+    return dict(env)
+
+
+def _text(plain: Mapping[str, Any], name: str) -> str:
+    value = plain.get(name) or ""
+    if not isinstance(value, str) or "\0" in value:
+        raise PrivateError(f"its {name} is no text")
+    return value

@@ -1,0 +1,400 @@
+"""The executor: members as real processes, each attempt under its own supervisor.
+
+It carries out what the core asks for and tells it what it sees; it decides nothing. What it does
+can be repeated: after a restart it finds everything again in the attempts' folders and by the
+tokens in /proc.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import gangline
+from gangline.agents import container, environment, preflight, procfs, supervisor
+from gangline.agents import plan as files
+from gangline.agents.attempts import Attempt, folder_name, read_intent, write_intent
+from gangline.agents.core import (
+    Checked,
+    Ended,
+    Exit,
+    Found,
+    Key,
+    Lost,
+    Presence,
+    Started,
+    Stuck,
+)
+from gangline.agents.private import PrivateError, open_private
+from gangline.agents.watch import Watch, newest, seen
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
+    from gangline.agents.core import Check, Cue, Kill, Start, Stop
+    from gangline.agents.settings import AgentSettings
+    from gangline.events.batch import AssignedMember
+    from gangline.events.spec import Private
+
+_FAST_S: Final = 0.05
+_STUCK_MS: Final = 60_000
+_KEPT_VARIABLES: Final = (
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "TMPDIR",
+    "LD_LIBRARY_PATH",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+)
+_LOST: Final = files.Result(
+    code=0, reason="infrastructure", detail="the supervisor of its processes died"
+)
+
+
+class ProcessExecutor:
+    """Runs members as processes of this machine.
+
+    Used by one thread; `wake` may be called by any.
+    """
+
+    def __init__(
+        self, settings: AgentSettings, *, unseal: Callable[[Private], bytes] | None = None
+    ) -> None:
+        self._settings = settings
+        self._unseal = unseal
+        self._root = settings.folder / "attempts"
+        self._root.mkdir(parents=True, exist_ok=True, mode=0o711)
+        self._address = settings.reachable_address()
+        self._attempts: dict[Key, Attempt] = {}
+        self._ports: dict[Key, socket.socket] = {}
+        self._answers: queue.SimpleQueue[tuple[Checked, socket.socket | None]] = queue.SimpleQueue()
+        self._checkers = ThreadPoolExecutor(max_workers=4, thread_name_prefix="check")
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_read, False)
+        os.set_blocking(self._wake_write, False)
+
+    # --- coming up -------------------------------------------------------------------------------
+
+    def find(self) -> tuple[Found, ...]:
+        """Everything that earlier agents of this folder left, running or ended.
+
+        It is ours from now on.
+        """
+        found: dict[Key, Found] = {}
+        for folder in sorted(path for path in self._root.iterdir() if path.is_dir()):
+            intent = read_intent(folder)
+            if intent is None:
+                continue
+            key = Key(intent.order.job, intent.order.attempt)
+            attempt = self._attempt(key, intent.order, folder, token=intent.token)
+            found[key] = self._found(attempt, intent.order)
+            if found[key].presence not in (Presence.ENDED, Presence.ABSENT):
+                self._attempts[key] = attempt
+        return tuple(found[key] for key in sorted(found))
+
+    def _found(self, attempt: Attempt, order: AssignedMember) -> Found:
+        presence = self._presence(attempt)
+        marker = newest(attempt.watch.folder) if attempt.watch else None
+        return Found(
+            order=order,
+            presence=presence,
+            exit=attempt.exit(),
+            started_ms=attempt.started_ms(),
+            saved=seen(attempt.key, marker, now_ms=procfs.boot_ms()) if marker else None,
+        )
+
+    def _presence(self, attempt: Attempt) -> Presence:
+        if attempt.exit() is not None:
+            return Presence.ENDED
+        if attempt.attach():
+            attempt.started = attempt.started_ms() > 0
+            return Presence.RUNNING if attempt.started else Presence.STARTING
+        if (attempt.folder / files.SUPERVISOR).exists():
+            attempt.lost = True
+            # It may have ended just now, between the two looks.
+            return Presence.ENDED if attempt.exit() is not None else Presence.LOST
+        return Presence.ABSENT
+
+    def _attempt(self, key: Key, order: AssignedMember, folder: Path, *, token: str) -> Attempt:
+        logs = tuple(
+            folder / f"rank-{environment.first_rank(order) + local}.{kind}"
+            for local in range(max(1, len(order.gpus)))
+            for kind in ("out", "err")
+        )
+        progress = folder / files.OPEN_FOLDER / files.PROGRESS
+        watch = Watch(key, self._checkpoint_folder(order), progress, logs)
+        return Attempt(key, folder, token, watch)
+
+    def _checkpoint_folder(self, order: AssignedMember) -> Path:
+        """Where the attempt saves: under the job's own root if its environment names one."""
+        root = self._settings.checkpoint_root
+        with contextlib.suppress(PrivateError):
+            run = open_private(order.spec.private, self._unseal)
+            root = Path(run.env.get("GANGLINE_CHECKPOINT_ROOT", root))
+        job, attempt = folder_name(Key(order.job, order.attempt)).rsplit(".", 1)
+        return root / job / f"attempt-{attempt}"
+
+    # --- what the core asks for ------------------------------------------------------------------
+
+    def check(self, check: Check) -> None:
+        """Look whether a member could start; the answer comes by `poll`."""
+        held = self._ports.pop(Key(check.order.job, check.order.attempt), None)
+        if held is not None:
+            held.close()
+        self._checkers.submit(self._look, check)
+
+    def _look(self, check: Check) -> None:
+        key = Key(check.order.job, check.order.attempt)
+        try:
+            answer = preflight.look(
+                check, self._settings, address=self._address, unseal=self._unseal
+            )
+        except Exception as error:  # noqa: BLE001 - whatever it trips over, the core needs an answer
+            answer = Checked(key=key, problem=f"the check failed: {error!r}"), None
+        self._answers.put(answer)
+        self.wake()
+
+    def start(self, start: Start) -> None:
+        """Start its supervisor; nothing happens if it has one."""
+        order = start.order
+        key = Key(order.job, order.attempt)
+        folder = self._root / folder_name(key)
+        token = write_intent(folder, order)
+        attempt = self._attempts[key] = self._attempt(key, order, folder, token=token)
+        try:
+            self._plan(order, attempt).save(folder)
+        except (PrivateError, OSError, ValueError) as error:
+            files.Result(code=preflight.NOT_EXECUTABLE, detail=str(error)).save(folder)
+            return
+        held = self._ports.pop(key, None)
+        if held is not None:
+            held.close()
+        self._spawn(attempt)
+
+    def _spawn(self, attempt: Attempt) -> None:
+        package_root = str(Path(gangline.__path__[0]).parent)
+        command = [sys.executable, "-S", "-s", "-m", supervisor.__name__, str(attempt.folder)]
+        with (attempt.folder / "supervisor.log").open("ab") as log:
+            child = subprocess.Popen(
+                [*self._settings.supervisor_prefix, *command],
+                env={"PYTHONPATH": package_root, procfs.TOKEN_VARIABLE: attempt.token},
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        attempt.child = child
+        attempt.handle = os.pidfd_open(child.pid)
+
+    def _plan(self, order: AssignedMember, attempt: Attempt) -> files.Plan:
+        run = open_private(order.spec.private, self._unseal)
+        place = self._place(order, attempt, workdir=run.workdir, user=dict(run.env))
+        first = environment.first_rank(order)
+        ranks = []
+        for local, env in enumerate(environment.of_ranks(order, place)):
+            base = attempt.folder / f"rank-{first + local}"
+            argv = run.argv
+            if order.spec.launch.container_image:
+                argv = container.wrap(order, run, env, self._settings, rank=first + local)
+            ranks.append(
+                files.RankPlan(
+                    rank=first + local, argv=argv, env=env, out=f"{base}.out", err=f"{base}.err"
+                )
+            )
+        return files.Plan(
+            token=attempt.token,
+            ranks=tuple(ranks),
+            workdir="" if order.spec.launch.container_image else run.workdir,
+            user="" if order.spec.launch.container_image else run.user,
+            cleanup=container.cleanup(order, self._settings),
+            log_bytes=self._settings.log_bytes,
+            log_files=self._settings.log_files,
+        )
+
+    def _place(
+        self, order: AssignedMember, attempt: Attempt, *, workdir: str, user: dict[str, str]
+    ) -> environment.Place:
+        checkpoints = self._checkpoint_folder(order)
+        checkpoints.mkdir(parents=True, exist_ok=True)
+        job_folder = attempt.folder / files.OPEN_FOLDER
+        hostfile = job_folder / "hostfile"
+        hostfile.write_text(environment.hostfile_text(order))
+        base = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+        return environment.Place(
+            node=self._settings.node,
+            token=attempt.token,
+            checkpoint_dir=str(checkpoints),
+            notice_file=str(job_folder / files.NOTICE),
+            progress_file=str(job_folder / files.PROGRESS),
+            hostfile=str(hostfile),
+            workdir=workdir,
+            base=base,
+            user=user,
+        )
+
+    def stop(self, stop: Stop) -> None:
+        """Give it its grace: the notice file now, the signal and the kill at their times."""
+        attempt = self._attempts.get(stop.key)
+        if attempt is None:
+            return
+        left_s = max(0, stop.deadline_ms - procfs.boot_ms()) / 1000
+        files.write(
+            attempt.folder / files.OPEN_FOLDER / files.NOTICE,
+            {"cause": stop.cause, "grace_s": left_s, "deadline_unix_s": time.time() + left_s},
+            mode=0o644,
+        )
+        number = getattr(signal, f"SIG{stop.signal}", signal.SIGTERM)
+        attempt.order(
+            files.Order(
+                signal=int(number),
+                signal_ms=stop.signal_ms,
+                deadline_ms=stop.deadline_ms,
+                cause=stop.cause,
+            )
+        )
+
+    def kill(self, kill: Kill) -> None:
+        """Kill it now and for good: by its supervisor, or by ourselves if that is gone."""
+        attempt = self._attempts.get(kill.key)
+        if attempt is None:
+            return
+        now = procfs.boot_ms()
+        attempt.order(
+            files.Order(signal=signal.SIGKILL, signal_ms=now, deadline_ms=now, cause="killed")
+        )
+        if attempt.lost and not attempt.sweeping:
+            attempt.sweeping, attempt.swept_since_ms = True, now
+
+    # --- what it sees ----------------------------------------------------------------------------
+
+    def poll(self) -> list[Cue]:
+        """What has happened since the last call, in order."""
+        cues: list[Cue] = list(self._answered())
+        for key in sorted(self._attempts):
+            cues += self._look_at(self._attempts[key])
+        return cues
+
+    def _answered(self) -> list[Checked]:
+        answers = []
+        with contextlib.suppress(queue.Empty):
+            while True:
+                answer, held = self._answers.get_nowait()
+                answers.append(answer)
+                if held is not None:
+                    self._ports[answer.key] = held
+        return answers
+
+    def _look_at(self, attempt: Attempt) -> list[Cue]:
+        cues: list[Cue] = []
+        lives = attempt.supervisor_lives()
+        if not attempt.started and attempt.started_ms():
+            attempt.started = True
+            cues.append(Started(attempt.key))
+        how = attempt.exit()
+        if how is not None:
+            # The last checkpoint is older than the end.
+            return [*cues, *self.watch(attempt.key), self._end(attempt, how)]
+        if (attempt.folder / files.STUCK).exists() and not attempt.stuck:
+            attempt.stuck = True
+            cues.append(Stuck(attempt.key, f"processes of {attempt.key.job} survive SIGKILL"))
+        if not lives and not attempt.lost:
+            cues += self._miss(attempt)
+        if attempt.sweeping:
+            cues += self._sweep(attempt)
+        return cues
+
+    def _miss(self, attempt: Attempt) -> list[Cue]:
+        """Its supervisor ended without a result, or it was not the one that has the attempt."""
+        self._reap(attempt)
+        attempt.let_go()
+        if attempt.exit() is not None or attempt.attach():
+            return []
+        attempt.lost = True
+        return [Lost(attempt.key)]
+
+    def _sweep(self, attempt: Attempt) -> list[Cue]:
+        if attempt.sweep():
+            _LOST.save(attempt.folder)
+            how = Exit(code=_LOST.code, reason=_LOST.reason, detail=_LOST.detail)
+            return [*self.watch(attempt.key), self._end(attempt, how)]
+        if procfs.boot_ms() - attempt.swept_since_ms > _STUCK_MS and not attempt.stuck:
+            attempt.stuck = True
+            return [Stuck(attempt.key, f"processes of {attempt.key.job} survive SIGKILL")]
+        return []
+
+    def _end(self, attempt: Attempt, how: Exit) -> Ended:
+        self._reap(attempt)
+        attempt.let_go()
+        del self._attempts[attempt.key]
+        return Ended(attempt.key, how)
+
+    @staticmethod
+    def _reap(attempt: Attempt) -> None:
+        """Our own child is waited for, so that it is no zombie; it has ended, or is about to."""
+        if attempt.child is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                attempt.child.wait(timeout=5)
+            attempt.child = None
+
+    def watch(self, key: Key | None = None) -> list[Cue]:
+        """New checkpoints and signs of progress, of one attempt or of all that run."""
+        chosen = (
+            [self._attempts[key]] if key else [self._attempts[k] for k in sorted(self._attempts)]
+        )
+        now = procfs.boot_ms()
+        watches = [one.watch for one in chosen if one.started and one.watch]
+        return [cue for watch in watches for cue in watch.look(now_ms=now)]
+
+    # --- waiting ---------------------------------------------------------------------------------
+
+    def wait(self, timeout_s: float) -> None:
+        """Until something may have happened.
+
+        A supervisor's end, an answer, `wake`, or the timeout.
+        """
+        handles = [one.handle for one in self._attempts.values() if one.handle is not None]
+        starting = any(not one.started or one.sweeping for one in self._attempts.values())
+        timeout = min(timeout_s, _FAST_S) if starting else timeout_s
+        select.select([self._wake_read, *handles], [], [], max(0.0, timeout))
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._wake_read, 4096)
+
+    def wake(self) -> None:
+        """End a `wait`, from any thread."""
+        with contextlib.suppress(BlockingIOError, OSError):
+            os.write(self._wake_write, b"!")
+
+    def prune(self, *, older_than_s: float) -> None:
+        """Remove folders of attempts that ended so long ago."""
+        for folder in sorted(self._root.iterdir()):
+            result = folder / files.RESULT
+            with contextlib.suppress(OSError):
+                if time.time() - result.stat().st_mtime > older_than_s:
+                    shutil.rmtree(folder)
+
+    def close(self) -> None:
+        """Let go of everything; the members run on."""
+        self._checkers.shutdown(wait=True, cancel_futures=True)
+        self._answered()
+        for held in self._ports.values():
+            held.close()
+        for attempt in self._attempts.values():
+            attempt.let_go()
+        os.close(self._wake_read)
+        os.close(self._wake_write)

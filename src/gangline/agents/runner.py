@@ -1,0 +1,256 @@
+"""The daemon of a node: cues in, `step`, journal, actions out.
+
+One thread does everything that matters, in this order for each cue: the core decides, the journal
+holds the new state, facts go to the spool, the executor acts. Others only wait for what may be
+slow: the log (listener and sender), health readings, people who read logs. Whatever dies, the
+members run on: on a clean stop too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import queue
+import signal
+import threading
+import time
+from importlib import metadata
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from gangline.agents import core, gpus, procfs
+from gangline.agents.health import Health
+from gangline.agents.journal import Journal
+from gangline.agents.listener import Listener
+from gangline.agents.log_server import LogServer, kept_token
+from gangline.agents.process import ProcessExecutor
+from gangline.agents.sender import Sender
+from gangline.agents.spool import Spool
+from gangline.events import codec
+from gangline.events.bus import open_log
+from gangline.events.envelope import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gangline.agents.settings import AgentSettings
+    from gangline.events.batch import NodeAssignment
+    from gangline.events.log import Log
+    from gangline.events.spec import Private
+
+_IDLE_S: Final = 1.0
+_PRUNE_S: Final = 3600.0
+_LAST_DELIVERY_S: Final = 3.0
+
+_log = structlog.get_logger(__name__)
+
+
+class AgentError(Exception):
+    """The agent cannot come up; its message is one line saying what to do."""
+
+
+class Agent:
+    """One node's agent. `run` returns when `stop` was called; the members run on."""
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        log: Log,
+        *,
+        unseal: Callable[[Private], bytes] | None = None,
+    ) -> None:
+        settings.folder.mkdir(parents=True, exist_ok=True, mode=0o711)
+        self._lock = _lock(settings)
+        self._settings = settings
+        self._cues: queue.SimpleQueue[core.Cue] = queue.SimpleQueue()
+        self._stopping = threading.Event()
+        self._journal = Journal(settings.folder / "journal.json")
+        self._state = self._journal.load(settings.node) or core.NodeState(node=settings.node)
+        self._state.lease_ms = int(settings.lease_s * 1000)
+        self._state.lease_grace_ms = int(settings.lease_grace_s * 1000)
+        self._executor = ProcessExecutor(settings, unseal=unseal)
+        self._spool = Spool(settings.folder / "spool")
+        self._log_server = _log_server(settings)
+        self._health = Health(settings.health_command)
+        self._next_watch_s = self._next_prune_s = 0.0
+        boot_id = procfs.boot_id()
+        self._sender = Sender(
+            log,
+            self._spool,
+            node=settings.node,
+            boot_id=boot_id,
+            interval_s=settings.heartbeat_interval_s,
+            heard=lambda: self._tell(core.Heard()),
+        )
+        self._listener = Listener(log, settings.node, told=self._told)
+        self._boot_id = boot_id
+
+    @property
+    def log_port(self) -> int:
+        """Where the logs are served, 0 for not at all."""
+        return self._log_server.port if self._log_server else 0
+
+    def stop(self) -> None:
+        """End `run` soon, from any thread or a signal's handler."""
+        self._stopping.set()
+        self._executor.wake()
+
+    def run(self) -> None:
+        """Take up what was left, then do as told until `stop`."""
+        self._take(self._recovered())
+        self._sender.start()
+        self._listener.start()
+        health = threading.Thread(target=self._watch_health, name="health", daemon=True)
+        health.start()
+        try:
+            while not self._stopping.is_set():
+                self._turn()
+        finally:
+            self._close()
+
+    # --- one turn --------------------------------------------------------------------------------
+
+    def _turn(self) -> None:
+        self._executor.wait(self._patience_s())
+        for cue in self._executor.poll():
+            self._take(cue)
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._take(self._cues.get_nowait())
+        now_s = time.monotonic()
+        if now_s >= self._next_watch_s:
+            self._next_watch_s = now_s + self._settings.watch_interval_s
+            for cue in self._executor.watch():
+                self._take(cue)
+        if now_s >= self._next_prune_s:
+            self._next_prune_s = now_s + _PRUNE_S
+            self._executor.prune(older_than_s=self._settings.keep_s)
+        wake_ms = core.next_wake(self._state)
+        if wake_ms is not None and procfs.boot_ms() >= wake_ms:
+            self._take(core.Tick())
+
+    def _patience_s(self) -> float:
+        """How long nothing may happen before we look by ourselves."""
+        patience_s = _IDLE_S
+        if any(member.live for member in self._state.members.values()):
+            patience_s = min(patience_s, self._settings.watch_interval_s)
+        wake_ms = core.next_wake(self._state)
+        if wake_ms is None:
+            return patience_s
+        return min(patience_s, max(0, wake_ms - procfs.boot_ms()) / 1000)
+
+    def _take(self, cue: core.Cue) -> None:
+        """Decide, remember, state, act: in this order."""
+        actions = core.step(self._state, cue, now_ms=procfs.boot_ms())
+        if not actions and isinstance(cue, core.Heard | core.Progressed | core.Tick):
+            return
+        self._journal.keep(self._state)
+        facts = [self._encoded(action) for action in actions if isinstance(action, core.State)]
+        self._spool.put(facts)
+        if facts:
+            self._sender.notify()
+        for action in actions:
+            self._act(action)
+
+    def _act(self, action: core.Action) -> None:
+        match action:
+            case core.Check():
+                self._executor.check(action)
+            case core.Start():
+                self._executor.start(action)
+            case core.Stop():
+                self._executor.stop(action)
+            case core.Kill():
+                self._executor.kill(action)
+            case core.State():
+                _log.info("stated", fact=type(action.fact).__name__, id=action.id)
+            case core.Note():
+                _log.warning("note", text=action.text)
+            case core.Forget():
+                """Its files stay for people to read, until they are pruned."""
+
+    def _encoded(self, action: core.State) -> bytes:
+        actor = f"node:{self._settings.node}"
+        envelope = codec.envelope_for(action.fact, id=action.id, actor=actor)
+        return codec.encode(Event(envelope=envelope, body=action.fact))
+
+    # --- what reaches it -------------------------------------------------------------------------
+
+    def _tell(self, cue: core.Cue) -> None:
+        self._cues.put(cue)
+        self._executor.wake()
+
+    def _told(self, assignment: NodeAssignment) -> None:
+        self._tell(core.Told(assignment))
+
+    def _recovered(self) -> core.Recovered:
+        settings = self._settings
+        address = settings.reachable_address()
+        return core.Recovered(
+            boot_id=self._boot_id,
+            found=self._executor.find(),
+            gpus=gpus.count(settings.gpus),
+            address=f"{address}:{self.log_port}" if self.log_port else address,
+            agent_version=metadata.version("gangline"),
+            path=settings.path,
+            levels=settings.levels,
+            labels=tuple(sorted(settings.labels.items())),
+        )
+
+    def _watch_health(self) -> None:
+        while not self._stopping.is_set():
+            for cue in self._health.look():
+                self._tell(cue)
+            self._stopping.wait(self._settings.health_interval_s)
+
+    # --- the end ---------------------------------------------------------------------------------
+
+    def _close(self) -> None:
+        self._listener.close()
+        self._sender.close(within_s=_LAST_DELIVERY_S)
+        if self._log_server:
+            self._log_server.close()
+        self._executor.close()
+        self._spool.close()
+        os.close(self._lock)
+
+
+def _lock(settings: AgentSettings) -> int:
+    """The folder's lock: one agent a folder."""
+    handle = os.open(settings.folder / "agent.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise AgentError(f"another agent runs with {settings.folder}") from None
+    return handle
+
+
+def _log_server(settings: AgentSettings) -> LogServer | None:
+    if settings.log_port is None:
+        return None
+    token = settings.log_token or kept_token(settings.folder / "log-token")
+    return LogServer(
+        settings.folder / "attempts",
+        address=settings.log_address,
+        port=settings.log_port,
+        token=token,
+    )
+
+
+def run_agent(settings: AgentSettings, *, unseal: Callable[[Private], bytes] | None = None) -> None:
+    """Run a node's agent until TERM or INT; the main thread's verb of `gangline agent`.
+
+    unseal: opens sealed private parts of specs. AgentError, JournalError or LogError when it
+    cannot come up.
+    """
+    log = open_log(settings.bus, settings.cell, environ=os.environ)
+    try:
+        agent = Agent(settings, log, unseal=unseal)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: agent.stop())
+        agent.run()
+    finally:
+        log.close()

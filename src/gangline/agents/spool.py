@@ -1,0 +1,114 @@
+"""Facts on their way to the log, in order, on the disk until the log has them.
+
+A file of records, each with its length and CRC-32; a torn last one (a crash while writing) was
+never stated and is cut off. What was delivered is counted in a second file, written after the
+delivery: a crash between the two delivers again, under the same ids. Facts are never dropped;
+heartbeats do not come here at all.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import zlib
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+_HEADER_BYTES: Final = 8
+_COMPACT_BYTES: Final = 1024 * 1024
+
+
+class Spool:
+    """Values in order. `put` and `take`/`done` may be called from two threads."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._path = folder / "facts"
+        self._cursor_path = folder / "delivered"
+        self._lock = threading.Lock()
+        self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        records, end = _records(self._path.read_bytes())
+        os.ftruncate(self._handle, end)
+        os.lseek(self._handle, end, os.SEEK_SET)
+        self._end = end
+        self._delivered = min(self._read_cursor(), end)
+        self._waiting = [(at, value) for at, value in records if at > self._delivered]
+
+    def __len__(self) -> int:
+        """How many wait."""
+        with self._lock:
+            return len(self._waiting)
+
+    def put(self, values: Sequence[bytes]) -> None:
+        """Add them at the end; they are on the disk when this returns."""
+        if not values:
+            return
+        data = bytearray()
+        added = []
+        with self._lock:
+            for value in values:
+                data += len(value).to_bytes(4, "big") + zlib.crc32(value).to_bytes(4, "big")
+                data += value
+                added.append((self._end + len(data), value))
+            _write_all(self._handle, bytes(data))
+            os.fsync(self._handle)
+            self._end += len(data)
+            self._waiting += added
+
+    def take(self, limit: int) -> list[bytes]:
+        """The oldest that wait; they stay until `done`."""
+        with self._lock:
+            return [value for _, value in self._waiting[:limit]]
+
+    def done(self, count: int) -> None:
+        """So many of the oldest are in the log."""
+        with self._lock:
+            self._delivered = self._waiting[count - 1][0] if count else self._delivered
+            del self._waiting[:count]
+            if not self._waiting and self._end > _COMPACT_BYTES:
+                # The count first: a crash between the two delivers again, which loses nothing.
+                self._write_cursor(0)
+                os.ftruncate(self._handle, 0)
+                os.lseek(self._handle, 0, os.SEEK_SET)
+                self._end = self._delivered = 0
+            else:
+                self._write_cursor(self._delivered)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._handle)
+
+    def _read_cursor(self) -> int:
+        try:
+            return int(self._cursor_path.read_bytes())
+        except (OSError, ValueError):
+            return 0
+
+    def _write_cursor(self, value: int) -> None:
+        temporary = self._cursor_path.with_suffix(".new")
+        temporary.write_bytes(str(value).encode())
+        temporary.replace(self._cursor_path)
+
+
+def _write_all(handle: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(handle, view) :]
+
+
+def _records(data: bytes) -> tuple[list[tuple[int, bytes]], int]:
+    """All whole records with the position after each, and the end of the last."""
+    found: list[tuple[int, bytes]] = []
+    at = 0
+    while at + _HEADER_BYTES <= len(data):
+        length = int.from_bytes(data[at : at + 4], "big")
+        value = data[at + _HEADER_BYTES : at + _HEADER_BYTES + length]
+        checksum = int.from_bytes(data[at + 4 : at + _HEADER_BYTES], "big")
+        if len(value) < length or zlib.crc32(value) != checksum:
+            break
+        at += _HEADER_BYTES + length
+        found.append((at, value))
+    return found, at
