@@ -1,0 +1,176 @@
+"""The process behind `gangline scheduler`: settings, signals, metrics and logs."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import uuid
+from collections.abc import Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+
+from gangline.events.bus import open_log
+from gangline.scheduler import core as real_core
+from gangline.scheduler.clock import WallWatch
+from gangline.scheduler.leader import Outside, Turn, Who
+from gangline.scheduler.ports import SystemMachine
+from gangline.scheduler.process import Habits, Scheduler
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+    from gangline.events.log import Log
+    from gangline.scheduler.ports import Core
+
+TURN_S: Final = 0.25
+_BUCKETS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerSettings:
+    """How to run one scheduler.
+
+    bus: the log's URL. index: its place among the cell's schedulers, from 0; the lower takes over
+    first. metrics_port: where to serve metrics, None for nowhere. environ: where drivers find
+    their own settings.
+    """
+
+    bus: str
+    cell: str
+    name: str
+    index: int = 0
+    metrics_port: int | None = None
+    snapshot_every: int = 2_000
+    environ: Mapping[str, str] | None = None
+
+
+class Reporter:
+    """Metrics and one JSON line for each change of role and each warning."""
+
+    def __init__(self, settings: SchedulerSettings, registry: CollectorRegistry) -> None:
+        logger = structlog.wrap_logger(
+            structlog.PrintLogger(sys.stderr),
+            processors=[
+                structlog.processors.add_log_level,
+                structlog.processors.TimeStamper(fmt="iso"),
+                structlog.processors.JSONRenderer(),
+            ],
+        )
+        self._log = logger.bind(cell=settings.cell, scheduler=settings.name)
+        name = "gangline_scheduler"
+        self._leads = Gauge(f"{name}_leads", "1 while leading", registry=registry)
+        self._term = Gauge(f"{name}_term", "the present term", registry=registry)
+        self._seq = Gauge(f"{name}_seq", "the last batch's number", registry=registry)
+        self._caught_up = Gauge(f"{name}_caught_up", "1 if all was read", registry=registry)
+        self._facts = Counter(f"{name}_facts", "facts given to steps", registry=registry)
+        self._decisions = Counter(
+            f"{name}_decisions", "decisions by kind", ["kind"], registry=registry
+        )
+        self._step_s = Histogram(
+            f"{name}_step_seconds", "time of a step", buckets=_BUCKETS, registry=registry
+        )
+        self._commit_s = Histogram(
+            f"{name}_commit_seconds", "time of a commit", buckets=_BUCKETS, registry=registry
+        )
+        self._warnings = Counter(f"{name}_warnings", "warnings logged", registry=registry)
+        self._wall_steps = Counter(
+            f"{name}_wall_clock_steps", "steps of the wall clock", registry=registry
+        )
+
+    def role(self, role: str, *, term: int, why: str) -> None:
+        """The scheduler is now `standby` or `leader`."""
+        self._leads.set(role == "leader")
+        self._term.set(term)
+        self._log.info("role", role=role, term=term, why=why)
+
+    def turn(self, turn: Turn) -> None:
+        """A leader stepped."""
+        self._seq.set(turn.seq)
+        self._caught_up.set(turn.caught_up)
+        self._facts.inc(turn.facts)
+        self._step_s.observe(turn.step_ms / 1000)
+        if turn.decisions:
+            self._commit_s.observe(turn.commit_ms / 1000)
+        for decision in turn.decisions:
+            self._decisions.labels(type(decision).__name__).inc()
+
+    def warn(self, text: str) -> None:
+        """Something is not as it should be, and was dealt with."""
+        self._warnings.inc()
+        self._log.warning("warning", text=text)
+
+    def snapshot(self, seq: int) -> None:
+        """A snapshot was written."""
+        self._log.info("snapshot", seq=seq)
+
+    def wall_clock_stepped(self, step_ms: int) -> None:
+        """The alarm of the machine's wall clock; nothing else comes of it."""
+        self._wall_steps.inc()
+        self._log.warning("wall_clock_stepped", step_ms=step_ms)
+
+
+class StopFlag:
+    """Set by SIGTERM or SIGINT."""
+
+    def __init__(self) -> None:
+        self.is_set = False
+
+    def set(self, _signal: int = 0, _frame: FrameType | None = None) -> None:
+        """Stop after the present turn."""
+        self.is_set = True
+
+
+@contextmanager
+def _signals(stop: StopFlag) -> Iterator[None]:
+    before = {name: signal.signal(name, stop.set) for name in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)
+
+
+def run_scheduler(settings: SchedulerSettings, *, core: Core | None = None) -> None:
+    """Run until SIGTERM or SIGINT, then hand over and return.
+
+    LogUnreachableError or TopicsMissingError when the log is not there at the start.
+    """
+    registry = CollectorRegistry()
+    reporter = Reporter(settings, registry)
+    stop = StopFlag()
+    log = open_log(settings.bus, settings.cell, environ=settings.environ)
+    with _signals(stop):
+        if settings.metrics_port is not None:
+            start_http_server(settings.metrics_port, registry=registry)
+        try:
+            serve(log, settings, reporter=reporter, stop=stop, core=core or real_core)
+        finally:
+            log.close()
+
+
+def serve(
+    log: Log, settings: SchedulerSettings, *, reporter: Reporter, stop: StopFlag, core: Core
+) -> None:
+    """Take turns until told to stop."""
+    machine = SystemMachine()
+    scheduler = Scheduler(
+        Outside(log=log, core=core, machine=machine),
+        Who(name=settings.name, genesis=str(uuid.uuid4())),
+        Habits(index=settings.index, snapshot_every=settings.snapshot_every),
+        observer=reporter,
+    )
+    watch = WallWatch(machine)
+    try:
+        while not stop.is_set:
+            scheduler.turn(TURN_S)
+            step_ms = watch.step_ms()
+            if step_ms:
+                reporter.wall_clock_stepped(step_ms)
+        scheduler.hand_over()
+    finally:
+        scheduler.close()
