@@ -12,14 +12,14 @@ from gangline.events.spec import JobClass, Spec
 
 
 class Place(NamedTuple):
-    """A node: by its name, or as the `index`-th node of the place that a job has, or had last."""
+    """A node: by its name, or as the `member`-th node of the place that a job has, or had last."""
 
     node: str
     job: str = ""
-    index: int = 0
+    member: int = 0
 
     def __str__(self) -> str:
-        return self.node or f"{self.job}#{self.index}"
+        return self.node or f"{self.job}#{self.member}"
 
 
 class Check(NamedTuple):

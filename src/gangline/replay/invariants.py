@@ -1,0 +1,228 @@
+"""What must always hold, checked after every step of a simulated cell.
+
+Nine rules, by the numbers of the design; each is checked from the decisions alone where that can
+be, with the second memory of `model.py`, and then against what the core says of itself. A broken
+rule raises `BrokenRuleError`, which names the rule.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from gangline.agents.simulated_gang import Stage
+from gangline.events import decisions as d
+from gangline.events.spec import JobClass
+from gangline.replay import rules_of_place
+from gangline.replay.broken_rule import BrokenRuleError, Rule
+from gangline.replay.model import Model
+from gangline.replay.rules_of_numbers import check_fleet, check_teams
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from gangline.replay.core_port import Step
+    from gangline.replay.model import ModelJob
+    from gangline.replay.world import World
+
+SETTLED: Final = ("started", "cancelled", "held", "fault")
+"""Why room that victims made may be let go."""
+
+CAUSE_LAG_MS: Final = 1000
+"""A wait cause may be written down so late: the default of the policy's `cause_interval`."""
+
+
+class Invariants:
+    """Looks at every step; the first broken rule is raised."""
+
+    def __init__(self) -> None:
+        self.model = Model()
+        self._thrash: set[tuple[str, int, str, int, str]] = set()
+        self._fresh: set[str] = set()
+
+    def stepped(self, world: World, step: Step) -> None:
+        """A step was made: check each decision before it is remembered, and the whole after."""
+        model = self.model
+        model.now_ms = step.now_ms
+        self._check_processes(world)
+        for decision in step.decisions:
+            check = _CHECKS.get(type(decision))
+            if check is not None:
+                check(self, decision, world)
+            model.fold(decision, step.now_ms)
+        if step.decisions:
+            check_fleet(model, world.core.fleet_numbers(world.state))
+            check_teams(model, world)
+        if step.caught_up:
+            self._check_causes()
+
+    def finish(self) -> None:
+        """Nothing may be left undone at the end."""
+        for claim in self.model.claims.values():
+            held = any(self.model.jobs[victim].holds for victim in claim.victims)
+            if not held and claim.since_ms > self.model.trouble_ms:
+                who = ", ".join(sorted(claim.victims))
+                raise BrokenRuleError(
+                    Rule.NOT_IN_VAIN, f"{who} evicted for {claim.claimant}, which never started"
+                )
+
+    # --- each decision ----------------------------------------------------------------------------
+
+    def _live(self, job: str, what: str) -> ModelJob:
+        """The job of a decision, which must not have ended."""
+        known = self.model.jobs.get(job)
+        if known is None or known.outcome:
+            state = known.outcome if known else "never accepted"
+            raise BrokenRuleError(Rule.TERMINAL, f"{what} of {job}, which is {state}")
+        return known
+
+    def _on_queued(self, decision: d.JobQueued, _world: World) -> None:
+        known = self.model.jobs.get(decision.job)
+        if known is not None and not known.outcome:
+            raise BrokenRuleError(Rule.TERMINAL, f"{decision.job} is accepted twice")
+
+    def _on_job(self, decision: Any, _world: World) -> None:  # noqa: ANN401 - any with a job
+        self._live(decision.job, type(decision).__name__)
+
+    def _on_cause(self, decision: d.WaitCauseChanged, _world: World) -> None:
+        for name in decision.jobs:
+            job = self._live(name, "WaitCauseChanged")
+            if job.holds:
+                raise BrokenRuleError(Rule.ONE_CAUSE, f"{name} holds GPUs and waits")
+
+    def _on_placed(self, decision: d.GangPlaced, _world: World) -> None:
+        job = self._live(decision.job, "GangPlaced")
+        rules_of_place.check_placed(self.model, job, decision)
+
+    def _on_started(self, decision: d.GangStarted, _world: World) -> None:
+        job = self._live(decision.job, "GangStarted")
+        missing = sorted({seat.node for seat in job.seats} - job.ready)
+        if missing or not job.holds:
+            raise BrokenRuleError(
+                Rule.WHOLE_GANGS, f"{job.job} starts without its members on {', '.join(missing)}"
+            )
+        if decision.resumed_ms != job.saved_ms:
+            raise BrokenRuleError(
+                Rule.LOST_WORK,
+                f"{job.job} resumes from {decision.resumed_ms} ms, saved are {job.saved_ms} ms",
+            )
+        self._fresh.update(seat.node for seat in job.seats)
+
+    def _on_preempted(self, decision: d.GangPreempted, _world: World) -> None:
+        victim = self._live(decision.job, "GangPreempted")
+        claimant = self._live(decision.claimant, "a claim")
+        problem = self._eviction_problem(victim, claimant, decision)
+        if problem:
+            raise BrokenRuleError(
+                Rule.NOT_IN_VAIN, f"{victim.job} evicted for {claimant.job}: {problem}"
+            )
+
+    def _eviction_problem(
+        self, victim: ModelJob, claimant: ModelJob, decision: d.GangPreempted
+    ) -> str:
+        """Why nobody may evict so; empty for no reason."""
+        urgent = claimant.job_class == JobClass.URGENT
+        by_class = claimant.job_class >= JobClass.HIGH and claimant.job_class > victim.job_class
+        young = self._ran_ms(victim) < self._protected_ms(victim)
+        pair = (claimant.job, claimant.attempt, victim.job, victim.attempt, decision.cause)
+        reclaims = decision.cause == "reclaim"
+        problems = (
+            (pair in self._thrash, "the same eviction as before"),
+            (not victim.holds, "the victim holds nothing"),
+            (claimant.holds, "the claimant has a place"),
+            (not victim.spec.preemptible, "the victim is not preemptible"),
+            (decision.cause == "class" and not by_class, "its class gives no such right"),
+            (reclaims and victim.job_class == JobClass.URGENT, "nobody reclaims from urgent"),
+            (not urgent and young, "the victim has not run for min_runtime"),
+        )
+        self._thrash.add(pair)
+        return next((text for bad, text in problems if bad), "")
+
+    def _ran_ms(self, job: ModelJob) -> int:
+        return 0 if job.started_ms is None else self.model.now_ms - job.started_ms
+
+    def _protected_ms(self, job: ModelJob) -> int:
+        policy = self.model.policy
+        least = policy.get("min_runtime", 600_000)
+        return min(
+            least << min(job.preemptions, 40), max(policy.get("min_runtime_max", 7_200_000), least)
+        )
+
+    def _on_released(self, decision: d.GangReleased, world: World) -> None:
+        job = self._live(decision.job, "GangReleased")
+        if not job.holds:
+            raise BrokenRuleError(Rule.WHOLE_GANGS, f"{job.job} lets go what it does not hold")
+        if decision.lost_gpu_ms < 0 or decision.productive_ms < 0:
+            raise BrokenRuleError(Rule.SUMS, f"{job.job} has lost {decision.lost_gpu_ms} GPU-ms")
+        if decision.cause is d.StopCause.INFRASTRUCTURE:
+            self._check_lost_work(job, world)
+
+    def _check_lost_work(self, job: ModelJob, world: World) -> None:
+        """What a fault really loses, by the simulated processes' own clock."""
+        gang = world.fleet.gang(job.job, job.attempt)
+        if gang is None or gang.interval_ms is None or job.started_ms is None:
+            return
+        lost_ms = gang.done_ms(world.now_ms) - job.saved_ms
+        bound_ms = gang.interval_ms
+        if any(world.fleet.nodes[seat.node].cut for seat in job.seats):
+            bound_ms += self.model.policy.get("lost_after", 120_000) + world.outages_ms
+        if lost_ms > bound_ms:
+            raise BrokenRuleError(
+                Rule.LOST_WORK, f"{job.job} loses {lost_ms} ms, more than {bound_ms} ms"
+            )
+
+    def _on_unreserved(self, decision: d.ReservationReleased, _world: World) -> None:
+        claim = self.model.claims.get(decision.job)
+        if claim is None:
+            return
+        if decision.why not in SETTLED:
+            raise BrokenRuleError(
+                Rule.NOT_IN_VAIN, f"room for {decision.job} is let go: {decision.why}"
+            )
+        if decision.why == "fault" and self.model.trouble_ms < claim.since_ms:
+            raise BrokenRuleError(
+                Rule.NOT_IN_VAIN, f"room for {decision.job} is let go for a fault that never was"
+            )
+
+    # --- each step --------------------------------------------------------------------------------
+
+    def _check_causes(self) -> None:
+        now_ms = self.model.now_ms
+        for job in self.model.waiting.values():
+            if not job.cause and now_ms > job.waits_ms + CAUSE_LAG_MS:
+                raise BrokenRuleError(
+                    Rule.ONE_CAUSE, f"nobody says why {job.job} waits since {job.waits_ms}"
+                )
+
+    def _check_processes(self, world: World) -> None:
+        """No two gangs' processes run on one GPU, whatever anybody decided."""
+        for node in sorted(self._fresh):
+            taken: dict[int, str] = {}
+            for gang in world.fleet.gangs_on(node):
+                for gpu in gang.gpus[node]:
+                    if gpu in taken and gang.stages[node] is Stage.RUNNING:
+                        raise BrokenRuleError(
+                            Rule.ONE_HOLDER,
+                            f"processes of {taken[gpu]} and {gang.job} on {node} GPU {gpu}",
+                        )
+                    taken[gpu] = gang.job
+        self._fresh.clear()
+
+
+_CHECKS: Final[Mapping[type, Callable[[Invariants, Any, World], None]]] = {
+    d.JobQueued: Invariants._on_queued,  # noqa: SLF001 - the table of this class
+    d.JobFinished: Invariants._on_job,  # noqa: SLF001
+    d.JobRequeued: Invariants._on_job,  # noqa: SLF001
+    d.JobHeld: Invariants._on_job,  # noqa: SLF001
+    d.JobReleased: Invariants._on_job,  # noqa: SLF001
+    d.PriorityChanged: Invariants._on_job,  # noqa: SLF001
+    d.GangStartAborted: Invariants._on_job,  # noqa: SLF001
+    d.GangStopping: Invariants._on_job,  # noqa: SLF001
+    d.CheckpointRecorded: Invariants._on_job,  # noqa: SLF001
+    d.ReservationPlanned: Invariants._on_job,  # noqa: SLF001
+    d.WaitCauseChanged: Invariants._on_cause,  # noqa: SLF001
+    d.GangPlaced: Invariants._on_placed,  # noqa: SLF001
+    d.GangStarted: Invariants._on_started,  # noqa: SLF001
+    d.GangPreempted: Invariants._on_preempted,  # noqa: SLF001
+    d.GangReleased: Invariants._on_released,  # noqa: SLF001
+    d.ReservationReleased: Invariants._on_unreserved,  # noqa: SLF001
+}
