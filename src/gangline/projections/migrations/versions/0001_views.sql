@@ -94,34 +94,6 @@ CREATE INDEX job_by_number ON job (cell, number);
 CREATE INDEX job_by_array ON job (cell, array_of) WHERE array_of <> '';
 CREATE INDEX job_started ON job (cell, started_ms);
 
-CREATE VIEW jobs AS
-SELECT cell, job, number, team, class_word(class_rank) AS class, gpus, state,
-       at(submitted_ms) AS submitted_at, at(started_ms) AS started_at, at(ended_ms) AS ended_at,
-       attempts, preemptions,
-       (started_ms - submitted_ms) / 1000.0::double precision AS wait_s,
-       lost_gpu_ms / 1000.0::double precision AS lost_gpu_s,
-       productive_ms / 1000.0::double precision AS productive_s,
-       aborted_starts, retries_used, held, reason, reason_text, exit_code, nearest,
-       actor, submission, nullif(array_of, '') AS array_of, level, nodes, spec,
-       attempt, submitted_ms, class_rank
-FROM job;
-COMMENT ON VIEW jobs IS 'One row a job, with its state now';
-COMMENT ON COLUMN jobs.number IS 'small integer in order of acceptance, 0 for a rejected job';
-COMMENT ON COLUMN jobs.class IS 'low, normal, high or urgent';
-COMMENT ON COLUMN jobs.gpus IS 'GPUs of the whole gang';
-COMMENT ON COLUMN jobs.state IS 'queued, starting, running, preempting, succeeded, failed, cancelled or rejected';
-COMMENT ON COLUMN jobs.submitted_at IS 'when the submission was appended to the log';
-COMMENT ON COLUMN jobs.started_at IS 'when its gang first started';
-COMMENT ON COLUMN jobs.attempts IS 'gangs that started; an aborted start is none';
-COMMENT ON COLUMN jobs.wait_s IS 'seconds from submission to the first start; null before it';
-COMMENT ON COLUMN jobs.lost_gpu_s IS 'GPU-seconds of work that had to be done again';
-COMMENT ON COLUMN jobs.productive_s IS 'seconds of productive running time that are kept, over all attempts';
-COMMENT ON COLUMN jobs.reason IS 'why it waits, or why it ended';
-COMMENT ON COLUMN jobs.submission IS 'position of the submission in the log, topic-partition-offset';
-COMMENT ON COLUMN jobs.level IS 'lowest level of the tree that holds its gang whole, of the last placement';
-COMMENT ON COLUMN jobs.nodes IS 'nodes of the last placement, in rank order';
-COMMENT ON COLUMN jobs.spec IS 'the public part of its spec';
-
 -- ------------------------------------------------------------------ attempts
 
 CREATE TABLE attempt (
@@ -206,6 +178,36 @@ CREATE TABLE waiting (
 CREATE INDEX waiting_in_order ON waiting (cell, class_rank DESC, submitted_ms, number) WHERE queued;
 COMMENT ON TABLE waiting IS 'Jobs that have not ended; those with `queued` wait for a place';
 
+CREATE VIEW jobs AS
+SELECT j.cell, j.job, j.number, j.team, class_word(j.class_rank) AS class, j.gpus, j.state,
+       at(j.submitted_ms) AS submitted_at, at(j.started_ms) AS started_at,
+       at(j.ended_ms) AS ended_at, j.attempts, j.preemptions,
+       (j.started_ms - j.submitted_ms) / 1000.0::double precision AS wait_s,
+       j.lost_gpu_ms / 1000.0::double precision AS lost_gpu_s,
+       j.productive_ms / 1000.0::double precision AS productive_s,
+       j.aborted_starts, j.retries_used, j.held,
+       coalesce(w.reason, j.reason) AS reason, coalesce(w.reason_text, j.reason_text) AS reason_text,
+       j.exit_code, j.nearest, j.actor, j.submission, nullif(j.array_of, '') AS array_of,
+       j.level, j.nodes, j.spec, j.attempt, j.submitted_ms, j.class_rank
+FROM job AS j
+LEFT JOIN waiting AS w ON w.cell = j.cell AND w.job = j.job AND w.queued;
+COMMENT ON VIEW jobs IS 'One row a job, with its state now';
+COMMENT ON COLUMN jobs.number IS 'small integer in order of acceptance, 0 for a rejected job';
+COMMENT ON COLUMN jobs.class IS 'low, normal, high or urgent';
+COMMENT ON COLUMN jobs.gpus IS 'GPUs of the whole gang';
+COMMENT ON COLUMN jobs.state IS 'queued, starting, running, preempting, succeeded, failed, cancelled or rejected';
+COMMENT ON COLUMN jobs.submitted_at IS 'when the submission was appended to the log';
+COMMENT ON COLUMN jobs.started_at IS 'when its gang first started';
+COMMENT ON COLUMN jobs.attempts IS 'gangs that started; an aborted start is none';
+COMMENT ON COLUMN jobs.wait_s IS 'seconds from submission to the first start; null before it';
+COMMENT ON COLUMN jobs.lost_gpu_s IS 'GPU-seconds of work that had to be done again';
+COMMENT ON COLUMN jobs.productive_s IS 'seconds of productive running time that are kept, over all attempts';
+COMMENT ON COLUMN jobs.reason IS 'why it waits, or why it ended';
+COMMENT ON COLUMN jobs.submission IS 'position of the submission in the log, topic-partition-offset';
+COMMENT ON COLUMN jobs.level IS 'lowest level of the tree that holds its gang whole, of the last placement';
+COMMENT ON COLUMN jobs.nodes IS 'nodes of the last placement, in rank order';
+COMMENT ON COLUMN jobs.spec IS 'the public part of its spec';
+
 CREATE TABLE start_estimate (
     cell       text   NOT NULL,
     job        text   NOT NULL,
@@ -273,6 +275,16 @@ CREATE INDEX wait_by_end ON wait (cell, to_ms);
 COMMENT ON TABLE wait IS 'Every pending millisecond of a job has one cause: intervals, the open one without an end';
 COMMENT ON COLUMN wait.cause IS 'a reason of the queue, or deciding until the scheduler first gave one';
 COMMENT ON COLUMN wait.first_start IS 'whether the job had never started before it';
+
+CREATE TABLE wait_job (
+    cell    text    NOT NULL,
+    job     text    NOT NULL,
+    team    text    NOT NULL,
+    gpus    bigint  NOT NULL,
+    started boolean NOT NULL,
+    PRIMARY KEY (cell, job)
+);
+COMMENT ON TABLE wait_job IS 'Jobs that have not ended, as the view of waits must know them';
 
 CREATE TABLE wait_total (
     cell    text   NOT NULL,
@@ -493,7 +505,7 @@ CREATE TABLE fault (
     detail   text   NOT NULL,
     job      text   NOT NULL,
     strike   boolean NOT NULL,
-    PRIMARY KEY (cell, node, gpu, from_ms)
+    PRIMARY KEY (cell, node, gpu, from_ms, kind)
 );
 CREATE INDEX fault_newest ON fault (cell, from_ms DESC, node, gpu);
 CREATE INDEX fault_open ON fault (cell, node) WHERE to_ms IS NULL;

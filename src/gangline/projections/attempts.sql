@@ -1,0 +1,16 @@
+-- name: load
+SELECT * FROM attempt WHERE cell = %(cell)s AND job = ANY(%(jobs)s)
+
+-- name: write
+INSERT INTO attempt
+SELECT * FROM jsonb_populate_recordset(null::attempt, %(rows)s)
+ON CONFLICT (cell, job, attempt) DO UPDATE SET
+    state = excluded.state, started_ms = excluded.started_ms,
+    stopping_ms = excluded.stopping_ms, ended_ms = excluded.ended_ms,
+    cause = excluded.cause, cause_text = excluded.cause_text, claimant = excluded.claimant,
+    exit_code = excluded.exit_code, exit_signal = excluded.exit_signal,
+    exit_node = excluded.exit_node, resumed_ms = excluded.resumed_ms,
+    resume_step = excluded.resume_step, productive_ms = excluded.productive_ms,
+    lost_gpu_ms = excluded.lost_gpu_ms, checkpoints = excluded.checkpoints,
+    checkpoint_ms = excluded.checkpoint_ms, checkpoint_step = excluded.checkpoint_step,
+    checkpoint_path = excluded.checkpoint_path

@@ -1,0 +1,15 @@
+-- name: load
+SELECT * FROM job WHERE cell = %(cell)s AND job = ANY(%(jobs)s)
+
+-- name: write
+INSERT INTO job
+SELECT * FROM jsonb_populate_recordset(null::job, %(rows)s)
+ON CONFLICT (cell, job) DO UPDATE SET
+    class_rank = excluded.class_rank, state = excluded.state,
+    started_ms = excluded.started_ms, ended_ms = excluded.ended_ms,
+    attempt = excluded.attempt, attempts = excluded.attempts,
+    aborted_starts = excluded.aborted_starts, preemptions = excluded.preemptions,
+    lost_gpu_ms = excluded.lost_gpu_ms, productive_ms = excluded.productive_ms,
+    retries_used = excluded.retries_used, held = excluded.held,
+    reason = excluded.reason, reason_text = excluded.reason_text,
+    exit_code = excluded.exit_code, level = excluded.level, nodes = excluded.nodes

@@ -1,0 +1,20 @@
+"""All read models, in the order in which they are applied."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gangline.projections.attempts import Attempts
+from gangline.projections.decisions import Decisions
+from gangline.projections.faults import Faults
+from gangline.projections.jobs import Jobs
+from gangline.projections.queue import Queue
+from gangline.projections.waits import Waits
+
+if TYPE_CHECKING:
+    from gangline.projections.work import ReadModel
+
+
+def all_models() -> list[ReadModel]:
+    """A new set: read models may remember what they wrote last."""
+    return [Decisions(), Jobs(), Attempts(), Queue(), Waits(), Faults()]

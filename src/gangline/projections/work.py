@@ -1,0 +1,163 @@
+"""What all read models share: their shape, the run of steps they are given, and how rows move.
+
+A read model is a fold of decisions. Each run of steps is one call of `apply` in one database
+transaction, which also moves the view's position: load the rows that the run touches, fold in
+memory, write them back.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from functools import cache
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import psycopg
+from psycopg.rows import class_row
+
+from gangline.events import codec
+from gangline.events.avro import to_plain
+from gangline.events.spec import Spec
+from gangline.projections.steps import Item, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from gangline.events.decisions import Decision
+
+R = TypeVar("R")
+
+
+class Unknown(StrEnum):
+    """What a view does at a decision of a kind or version that this program does not know.
+
+    SKIP: leaves it out and counts it; what the view says of other things stays true. STOP: stands
+    still until a newer program comes; its numbers would be wrong.
+    """
+
+    SKIP = "skip"
+    STOP = "stop"
+
+
+class UnknownDecisionError(Exception):
+    """A decision of a newer program, in a view that may not leave any out."""
+
+
+class ReadModel(ABC):
+    """One view, or several that move together.
+
+    tables: all that it writes, besides its position. kinds: the decisions that change it; others
+    are not even decoded. sql: the statements of its `.sql` file.
+    """
+
+    name: ClassVar[str]
+    tables: ClassVar[tuple[str, ...]]
+    unknown: ClassVar[Unknown]
+    kinds: ClassVar[Collection[type]]
+    sql: ClassVar[Mapping[str, bytes]]
+
+    @abstractmethod
+    def apply(self, work: Work) -> None:
+        """Fold the steps of `work` into the tables; whatever it raises stops this view only."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Work:
+    """A run of steps for one view, in an open transaction.
+
+    next_offset: where the view stood before. at: the item being folded, for messages. skipped:
+    items left out.
+    """
+
+    connection: psycopg.Connection[Any]
+    cell: str
+    sql: Mapping[str, bytes]
+    steps: Sequence[Step]
+    next_offset: int
+    at: Item | None = None
+    skipped: list[Item] = field(default_factory=list)
+
+    @property
+    def now_ms(self) -> int:
+        """The scheduler's time at the end of the run."""
+        return self.steps[-1].now_ms
+
+    def decisions(self, model: ReadModel) -> Iterator[tuple[Item, Decision]]:
+        """The decisions that change a view, in order; unknown ones by the view's rule."""
+        kinds = {kind.__name__ for kind in model.kinds}
+        for step in self.steps:
+            for item in step.items:
+                if item.kind in kinds:
+                    self.at = item
+                    decision = item.decision()
+                    if decision is not None:
+                        yield item, decision
+                        continue
+                elif item.kind in codec.CLASSES:
+                    continue
+                self._meet_unknown(model, item)
+        self.at = None
+
+    def _meet_unknown(self, model: ReadModel, item: Item) -> None:
+        self.at = item
+        if model.unknown is Unknown.STOP:
+            message = f"a {item.kind} of a newer program; update this one"
+            raise UnknownDecisionError(message)
+        self.skipped.append(item)
+
+    def load(self, statement: str, row: type[R], **parameters: object) -> list[R]:
+        """The rows that a statement of the view's `.sql` file finds."""
+        with self.connection.cursor(row_factory=class_row(row)) as cursor:
+            cursor.execute(self.sql[statement], {"cell": self.cell, **parameters})
+            return cursor.fetchall()
+
+    def write(self, statement: str, rows: Sequence[Any]) -> None:
+        """Give rows to a statement as one JSON array, `%(rows)s`; none, none."""
+        if rows:
+            text = json.dumps([plain_row(row) for row in rows])
+            self.run(statement, rows=text)
+
+    def run(self, statement: str, **parameters: object) -> None:
+        """Run a statement of the view's `.sql` file."""
+        self.connection.execute(self.sql[statement], {"cell": self.cell, **parameters})
+
+    def copy(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Append rows by COPY."""
+        with self.connection.cursor() as cursor, cursor.copy(self.sql[statement]) as copy:
+            for row in rows:
+                copy.write_row(row)
+
+
+@cache
+def _columns(row: type[Any]) -> tuple[tuple[str, ...], attrgetter[Any]]:
+    names = tuple(f.name for f in fields(row))
+    return names, attrgetter(*names)
+
+
+def plain_row(row: Any) -> dict[str, Any]:
+    """A row as the mapping that Postgres' JSON functions take."""
+    names, values = _columns(row.__class__)
+    return dict(zip(names, values(row), strict=True))
+
+
+def touched(decisions: Iterable[tuple[Item, Decision]], attribute: str) -> list[str]:
+    """The names that decisions give as `job` (and `jobs`) or `node`, once each."""
+    found: dict[str, None] = {}
+    for _, decision in decisions:
+        name = getattr(decision, attribute, None)
+        if name is not None:
+            found[name] = None
+        elif attribute == "job":
+            found.update(dict.fromkeys(getattr(decision, "jobs", ())))
+    return list(found)
+
+
+def public_spec(spec: Spec) -> dict[str, Any]:
+    """What everybody may read of a spec."""
+    found: dict[str, Any] = to_plain(Spec)(spec)
+    del found["private"]
+    return found
