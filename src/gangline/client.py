@@ -7,7 +7,7 @@ with Client() as gangline: job = gangline.submit(JobSpec(team="vision", gpus=8, 
 
 Every submission carries an idempotency key, so a request whose answer was lost is sent again
 without fear of a second job. Where the API is comes from `url`, else GANGLINE_URL, else the stack
-that `gangline up` started (GANGLINE_DIR, `.gangline`); the token from `token`, else GANGLINE_TOKEN.
+that `gangline up` started (GANGLINE_DIR, `.gangline`); the token from `token`, else GANGLINE_API_TOKEN.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class Client:
         """patience_s: for how long requests are repeated while the API cannot be reached."""
         self.url = (url or find_url()).rstrip("/")
         self._patience_s = patience_s
-        token = os.environ.get("GANGLINE_TOKEN") if token is None else token
+        token = os.environ.get("GANGLINE_API_TOKEN") if token is None else token
         try:
             self._http = httpx2.Client(
                 base_url=self.url,

@@ -43,5 +43,5 @@ def shell(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -
     """A shell whose GANGLINE_URL is an API with a log in memory and views that tests fill."""
     with listening_api() as (url, world):
         monkeypatch.setenv("GANGLINE_URL", url)
-        monkeypatch.delenv("GANGLINE_TOKEN", raising=False)
+        monkeypatch.delenv("GANGLINE_API_TOKEN", raising=False)
         yield Shell(capsys, world)

@@ -1,5 +1,6 @@
 """Routes of operators: nodes, teams, policy."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
@@ -9,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from gangline.api.auth import Principal, Verb, authorise
 from gangline.api.jobs import Accepted, Caller, Desk, OpenDesk, Why
 from gangline.api.names import Name, Text
-from gangline.api.problems import ProblemError
+from gangline.api.problems import ProblemError, nearest
 from gangline.api.spec_json import Duration, PositiveDuration, checked, parse_body
 from gangline.events import facts
 from gangline.events.log import Topic
@@ -59,7 +60,7 @@ class PolicyRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    values: Annotated[dict[Text, Annotated[int, Field(ge=0)]], Field(min_length=1)]
+    values: Annotated[dict[Text, int], Field(min_length=1)]
 
 
 class NodeRequest(BaseModel):
@@ -169,10 +170,20 @@ async def set_team(team: Name, request: Request, desk: OpenDesk, caller: Caller)
     return await _state(desk, fact, key=team, caller=caller)
 
 
+def _check_policy(values: Mapping[str, int], least: Mapping[str, int]) -> None:
+    """An `invalid` problem for an unknown key, or a value that is too small."""
+    for name, value in values.items() if least else ():
+        if name not in least:
+            raise ProblemError("invalid", f"there is no policy key {name}{nearest(name, least)}")
+        if value < least[name]:
+            raise ProblemError("invalid", f"{name}: it is at least {least[name]}, not {value}")
+
+
 @router.put("/policy", status_code=202)
 async def set_policy(request: Request, desk: OpenDesk, caller: Caller) -> Accepted:
     """Give policy keys new values; `gangline policy` lists the keys with their units."""
     body: PolicyRequest = await _body(request, PolicyRequest)
+    _check_policy(body.values, request.app.state.settings.policy_keys)
     return await _state(desk, facts.PolicySet(values=body.values), key="policy", caller=caller)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -40,6 +41,7 @@ class Settings:
     tokens: Path | None = None
     hosts: tuple[str, ...] = ()
     agent_token: str = field(default="", repr=False)
+    policy_keys: Mapping[str, int] = field(default_factory=dict)
     max_body_bytes: int = 1024 * 1024
     max_batch_bytes: int = 16 * 1024 * 1024
     reads: RateLimit = RateLimit(per_second=200, burst=1_000)

@@ -24,6 +24,7 @@ _CODES: Final = {
     "UnreachableError": 7,
     "LogUnreachableError": 7,
     "ViewsUnreachableError": 7,
+    "OperationalError": 7,
     "SettingsError": 2,
     "TokensError": 2,
     "BadInputError": 2,
@@ -31,6 +32,8 @@ _CODES: Final = {
     "LogError": 1,
     "LocalServerError": 1,
     "StackError": 1,
+    "AgentError": 1,
+    "JournalError": 1,
 }
 
 

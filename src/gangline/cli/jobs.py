@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from gangline.cli.connection import connect
-from gangline.cli.output import Column, Row, ago, output_options, put, put_one, say, seconds
+from gangline.cli.output import Column, Row, ago, output_options, pairs, put, put_one, say, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -20,17 +20,6 @@ _STATES: Final = click.Choice(
     ["queued", "starting", "running", "preempting", "succeeded", "failed", "cancelled", "rejected"]
 )
 _REJECTION_WAIT_S: Final = 3.0
-
-
-def _pairs(_: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    """`KEY=VALUE` options as a mapping."""
-    pairs = {}
-    for value in values:
-        name, equals, rest = value.partition("=")
-        if not (name and equals):
-            raise click.BadParameter(f"{value!r} is not KEY=VALUE", param=parameter)
-        pairs[name] = rest
-    return pairs
 
 
 @click.command("submit")
@@ -51,9 +40,9 @@ def _pairs(_: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 @click.option("--runtime", help="Without a command: hold the GPUs for so long.")
 @click.option("--exits", type=int, help="Without a command: the code to end with.")
 @click.option("--exits-after", help="Without a command: end after this.")
-@click.option("--env", "-e", multiple=True, callback=_pairs, help="KEY=VALUE. (Again for more.)")
-@click.option("--label", "-l", "labels", multiple=True, callback=_pairs, help="KEY=VALUE.")
-@click.option("--select", "selector", multiple=True, callback=_pairs, help="Node label KEY=VALUE.")
+@click.option("--env", "-e", multiple=True, callback=pairs, help="KEY=VALUE. (Again for more.)")
+@click.option("--label", "-l", "labels", multiple=True, callback=pairs, help="KEY=VALUE.")
+@click.option("--select", "selector", multiple=True, callback=pairs, help="Node label KEY=VALUE.")
 @click.option("--workdir", help="Where it runs. [default: this folder, with a command]")
 @click.option(
     "--launcher",

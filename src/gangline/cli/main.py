@@ -20,6 +20,7 @@ from gangline.cli.errors import code_of
 _JOBS: Final = "gangline.cli.jobs"
 _FLEET: Final = "gangline.cli.fleet"
 _SERVERS: Final = "gangline.cli.servers"
+_STACK: Final = "gangline.cli.stack_commands"
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "submit": (_JOBS, "Submit a job."),
@@ -40,6 +41,12 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "drain": (_FLEET, "Empty nodes."),
     "maintenance": (_FLEET, "Announce a window in which a node is out of service."),
     "token": ("gangline.cli.tokens", "Make, list and revoke tokens of the API."),
+    "up": (_STACK, "Start the whole stack in the background."),
+    "down": (_STACK, "Stop it and keep its data."),
+    "status": (_STACK, "What of it runs."),
+    "scheduler": (_SERVERS, "Run a scheduler."),
+    "projector": (_SERVERS, "Keep the views up to date."),
+    "agent": (_SERVERS, "Run a node's agent."),
     "api": (_SERVERS, "Run the REST API and the page."),
     "init": (_SERVERS, "Make the topics of a cell."),
 }
@@ -83,8 +90,8 @@ class LazyGroup(click.Group):
 def cli() -> None:
     """Schedule GPU training jobs: every gang starts together, and everything is one line in a log.
 
-    GANGLINE_URL (and GANGLINE_TOKEN) name the API; without them it is the one that `gangline up`
-    started in GANGLINE_DIR (default .gangline).
+    GANGLINE_URL (and GANGLINE_API_TOKEN) name the API; without them it is the one that
+    `gangline up` started in GANGLINE_DIR (default .gangline).
     """
 
 

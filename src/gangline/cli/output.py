@@ -43,6 +43,17 @@ def output_options(function: Callable[..., Any]) -> Callable[..., Any]:
     )(function)
 
 
+def pairs(_: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """Values of an option `KEY=VALUE` as a mapping."""
+    pairs = {}
+    for value in values:
+        name, equals, rest = value.partition("=")
+        if not (name and equals):
+            raise click.BadParameter(f"{value!r} is not KEY=VALUE", param=parameter)
+        pairs[name] = rest
+    return pairs
+
+
 def say(words: str) -> None:
     """Words for people, on stderr."""
     click.echo(words, err=True)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import shlex
+import signal
+import socket
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gangline.cli.output import say
+from gangline.cli.output import pairs, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,6 +61,155 @@ def command_init(*, bus: str, cell: str) -> None:
     say(f"cell {cell} has its topics")
 
 
+@click.command("scheduler")
+@bus_options
+@click.option("--name", default=socket.gethostname, help="Its own. [default: this host's]")
+@click.option(
+    "--index",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Its place among the cell's schedulers: the lower takes over first.",
+)
+@click.option("--metrics-port", type=int, help="Serve Prometheus metrics here.")
+@click.option(
+    "--snapshot-every",
+    type=click.IntRange(min=1),
+    default=2_000,
+    show_default=True,
+    help="Steps between two snapshots.",
+)
+def command_scheduler(**fields: Any) -> None:  # noqa: ANN401
+    """Run a scheduler: it leads, or stands by until the leader is silent."""
+    from gangline.scheduler.runner import (  # noqa: PLC0415 - a process of its own
+        SchedulerSettings,
+        run_scheduler,
+    )
+
+    run_scheduler(SchedulerSettings(environ=os.environ, **fields))
+
+
+@click.command("projector")
+@bus_options
+@_DATABASE
+def command_projector(*, bus: str, cell: str, database: str | None) -> None:
+    """Keep the views up to date: read decisions, write rows."""
+    from gangline.events.bus import open_log  # noqa: PLC0415 - a process of its own
+    from gangline.projections.migrations import migrate  # noqa: PLC0415
+    from gangline.projections.projector import run  # noqa: PLC0415
+
+    dsn = database_of(database, bus)
+    migrate(dsn)  # once here, so that a database that is not there is said at once
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    log = open_log(bus, cell, environ=os.environ)
+    try:
+        run(log, dsn, cell, stop)
+    finally:
+        log.close()
+
+
+class _Seconds(click.ParamType[float]):
+    """A duration like `5s`, as seconds."""
+
+    name = "duration"
+
+    def convert(
+        self,
+        value: object,
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> float:
+        """Seconds, or a usage error."""
+        from gangline.api.durations import parse_ms  # noqa: PLC0415 - standard library only
+
+        try:
+            return parse_ms(value) / 1_000
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+@click.command("agent")
+@bus_options
+@click.option("--node", default=socket.gethostname, help="The node's name. [default: this host's]")
+@click.option(
+    "--dir",
+    "folder",
+    type=click.Path(path_type=Path),
+    envvar="GANGLINE_AGENT_DIR",
+    help="Its own folder, on a local disk. [default: .gangline/agents/NODE]",
+)
+@click.option(
+    "--gpus",
+    type=click.IntRange(min=1),
+    envvar="GANGLINE_GPUS",
+    help="How many GPUs it claims. [default: what nvidia-smi says]",
+)
+@click.option("--levels", default="", help="Levels of the fleet's tree, like spine,block.")
+@click.option("--path", default="", help="The node's domain at each level, like s0,b3.")
+@click.option("--label", "-l", "labels", multiple=True, callback=pairs, help="KEY=VALUE.")
+@click.option("--address", default="", help="Where other nodes reach it. [default: found out]")
+@click.option(
+    "--checkpoints",
+    type=click.Path(path_type=Path),
+    help="The root of all checkpoint folders, shared by all nodes.",
+)
+@click.option(
+    "--heartbeat",
+    "heartbeat_interval_s",
+    type=_Seconds(),
+    default="10s",
+    show_default=True,
+    help="How often it says that it lives.",
+)
+@click.option(
+    "--log-address",
+    default="0.0.0.0",  # noqa: S104 - others read logs from elsewhere, with a token
+    show_default=True,
+    help="Where it serves its jobs' output.",
+)
+@click.option("--log-port", type=int, default=0, help="0: any.")
+@click.option(
+    "--log-token",
+    envvar="GANGLINE_LOG_TOKEN",
+    default="",
+    help="Who has it may read their output (GANGLINE_LOG_TOKEN).",
+)
+@click.option("--health-command", default="", help="Run now and then; its failure is a fault.")
+def command_agent(
+    *,
+    node: str,
+    folder: Path | None,
+    levels: str,
+    path: str,
+    health_command: str,
+    **fields: Any,  # noqa: ANN401
+) -> None:
+    """Run a node's agent: it starts, watches and stops the processes of jobs."""
+    from gangline.agents.runner import run_agent  # noqa: PLC0415 - a process of its own
+    from gangline.agents.settings import AgentSettings  # noqa: PLC0415
+
+    names, domains = _words(levels), _words(path)
+    if len(names) != len(domains):
+        raise click.UsageError("--path has a domain for each of --levels")
+    own = folder or Path(".gangline") / "agents" / node
+    run_agent(
+        AgentSettings(
+            node=node,
+            folder=own.resolve(),
+            levels=names,
+            path=domains,
+            health_command=tuple(shlex.split(health_command)),
+            **fields,
+        )
+    )
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word for word in text.split(",") if word)
+
+
 @click.command("api")
 @bus_options
 @_DATABASE
@@ -69,27 +222,24 @@ def command_init(*, bus: str, cell: str) -> None:
     help="File of tokens (`gangline token create`); needed for other addresses than loopback.",
 )
 @click.option("--name", "hosts", multiple=True, help="A further name of this server.")
-def command_api(
-    *,
-    bus: str,
-    cell: str,
-    database: str | None,
-    host: str,
-    port: int,
-    tokens: Path | None,
-    hosts: tuple[str, ...],
-) -> None:
+@click.option(
+    "--log-token",
+    "agent_token",
+    envvar="GANGLINE_LOG_TOKEN",
+    default="",
+    help="What agents want to see before they show output (GANGLINE_LOG_TOKEN).",
+)
+def command_api(*, bus: str, cell: str, database: str | None, **fields: Any) -> None:  # noqa: ANN401
     """Run the REST API and the page."""
     from gangline.api.server import run_api  # noqa: PLC0415 - FastAPI costs half a second
     from gangline.api.settings import Settings  # noqa: PLC0415
+    from gangline.scheduler.core.policy import KEYS  # noqa: PLC0415
 
     settings = Settings(
         bus=bus,
         database=database_of(database, bus),
         cell=cell,
-        host=host,
-        port=port,
-        tokens=tokens,
-        hosts=hosts,
+        **fields,
+        policy_keys={key.name: key.least for key in KEYS.values()},
     )
     run_api(settings, on_ready=lambda url: say(f"the page is at {url}"))

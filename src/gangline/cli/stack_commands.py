@@ -1,0 +1,103 @@
+"""`gangline up`, `down` and `status`: the whole stack on this machine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from gangline.cli import stack as stacks
+from gangline.cli.output import Column, output_options, put, say
+
+_DIR: Final = click.option(
+    "--dir",
+    "directory",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar="GANGLINE_DIR",
+    default=Path(".gangline"),
+    show_default=True,
+    help="Where everything is kept.",
+)
+
+
+@click.command("up")
+@_DIR
+@click.option("--port", type=int, default=0, help="Of the API and page. [default: 8642, or any]")
+@click.option(
+    "--agents",
+    type=click.IntRange(min=1, max=64),
+    default=4,
+    show_default=True,
+    help="Nodes that this machine plays.",
+)
+@click.option(
+    "--gpus",
+    type=click.IntRange(min=1, max=64),
+    default=8,
+    show_default=True,
+    help="GPUs that each of them claims.",
+)
+@click.option(
+    "--bus",
+    default="embedded",
+    show_default=True,
+    help="embedded, kafka (a broker of our own), or a URL.",
+)
+def command_up(*, directory: Path, port: int, agents: int, gpus: int, bus: str) -> None:
+    """Start the whole stack in the background; returns when it is ready.
+
+    Log and views in a Postgres of its own (or the one that GANGLINE_DATABASE_URL names), two
+    schedulers, the projector, agents, the API and its page.
+    """
+    plan = stacks.Plan(
+        directory=directory,
+        port=port,
+        agents=agents,
+        gpus=gpus,
+        bus=bus,
+        database=os.environ.get("GANGLINE_DATABASE_URL", ""),
+    )
+    stack = stacks.up(plan, tell=say)
+    click.echo(stack.url)
+    say(f"the page is at {stack.url}; `gangline down --dir {directory}` stops everything")
+
+
+@click.command("down")
+@_DIR
+def command_down(*, directory: Path) -> None:
+    """Stop the stack and keep its data; `up` goes on where it was."""
+    stopped = stacks.down(directory)
+    say(f"stopped {', '.join(stopped)}" if stopped else f"nothing runs under {directory}")
+
+
+_COLUMNS: Final = (
+    Column("name", "PROCESS"),
+    Column("state", "STATE"),
+    Column("pid", "PID", right=True),
+    Column("log", "LOG"),
+)
+
+
+@click.command("status")
+@_DIR
+@output_options
+def command_status(*, directory: Path, output: str | None) -> int:
+    """What of the stack runs. Exit code 1 when something that should run does not."""
+    stack = stacks.load(directory)
+    if stack is None or not stack.running:
+        say(f"nothing runs under {directory}; `gangline up --dir {directory}` starts it")
+        return 1
+    rows: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "state": "running" if process.alive else "ended",
+            "pid": process.pid,
+            "log": str(stack.log_of(name)),
+        }
+        for name, process in stack.running.items()
+    ]
+    put(rows, output=output, columns=_COLUMNS, key="name")
+    say(f"the page is at {stack.url}")
+    return 0 if all(row["state"] == "running" for row in rows) else 1
