@@ -35,14 +35,21 @@ def optional_of(hint: Any) -> Any | None:  # noqa: ANN401 - type hints have no c
     return None
 
 
-def schema_of(cls: type, *, named: set[str] | None = None) -> dict[str, Any] | str:
-    """The Avro record schema of a dataclass; a name alone where `named` already holds it."""
+def schema_of(
+    cls: type, *, named: set[str] | None = None, only: tuple[str, ...] | None = None
+) -> dict[str, Any] | str:
+    """The Avro record schema of a dataclass; a name alone where `named` already holds it.
+
+    only: the fields to take, all where it is None.
+    """
     seen = set() if named is None else named
     if cls.__name__ in seen:
         return f"{NAMESPACE}.{cls.__name__}"
     seen.add(cls.__name__)
     fields = []
     for f in dataclasses.fields(cls):
+        if only is not None and f.name not in only:
+            continue
         entry: dict[str, Any] = {"name": f.name, "type": _type_schema(hints(cls)[f.name], seen)}
         entry.update(_default(f))
         fields.append(entry)
@@ -94,9 +101,9 @@ def _type_schema(hint: Any, seen: set[str]) -> Any:  # noqa: ANN401 - schemas ar
 
 
 @cache
-def to_plain(cls: type) -> Converter:
-    """A function from an instance to the dict that an Avro writer wants."""
-    names = tuple(f.name for f in dataclasses.fields(cls))
+def to_plain(cls: type, *, only: tuple[str, ...] | None = None) -> Converter:
+    """A function from an instance to the dict that an Avro writer wants; of `only` these fields, or all."""
+    names = tuple(f.name for f in dataclasses.fields(cls) if only is None or f.name in only)
     converters = [(n, c) for n in names if (c := _plain_converter(hints(cls)[n])) is not None]
     if len(names) == 1:
         single = names[0]

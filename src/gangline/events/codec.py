@@ -22,6 +22,7 @@ from gangline import schemas
 from gangline.events import batch, decisions, facts
 from gangline.events.avro import NAMESPACE, from_plain, schema_of, to_plain
 from gangline.events.envelope import Envelope, Event
+from gangline.events.spec import Spec
 from gangline.schemas import SchemaId
 
 SINGLE_OBJECT: Final = b"\xc3\x01"
@@ -160,6 +161,28 @@ def body_bytes(body: Any) -> bytes:  # noqa: ANN401 - any class of the vocabular
     out = BytesIO()
     fastavro.schemaless_writer(out, bare, convert(body))
     return out.getvalue()
+
+
+def body_of_spec(spec: Spec) -> bytes:
+    """The Avro bytes of a spec alone."""
+    out = BytesIO()
+    fastavro.schemaless_writer(out, _spec_schema(), _spec_plain(spec))
+    return out.getvalue()
+
+
+def spec_of_body(body: bytes) -> Spec:
+    """The spec of its Avro bytes, as `body_of_spec` of this program wrote them."""
+    plain: Any = fastavro.schemaless_reader(BytesIO(body), _spec_schema(), None)
+    spec: Spec = from_plain(Spec)(plain)
+    return spec
+
+
+_spec_plain = to_plain(Spec)
+
+
+@cache
+def _spec_schema() -> Any:  # noqa: ANN401
+    return fastavro.parse_schema(schema_of(Spec))
 
 
 @cache

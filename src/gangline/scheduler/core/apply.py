@@ -1,0 +1,614 @@
+"""The fold: how each decision changes the state. Nothing else does.
+
+`apply` is called for a decision the moment it is made, and again wherever recorded decisions are folded; both ways
+the same state comes out. A decision that contradicts the state is a broken invariant and crashes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from gangline.events import codec
+from gangline.events import decisions as d
+from gangline.events.decisions import Service
+from gangline.scheduler.core.entities import (
+    Done,
+    Job,
+    Kept,
+    Lingering,
+    MemberEnd,
+    Node,
+    Reservation,
+    Spent,
+    Strike,
+    Team,
+    Window,
+)
+from gangline.scheduler.core.fleet import mask_of
+from gangline.scheduler.core.lifecycle import BrokenInvariantError, Phase, moved
+from gangline.scheduler.core.policy import HOUR
+from gangline.scheduler.core.state import State
+
+NEVER: Final = 1 << 62
+FENCED: Final = "fenced"
+
+
+def apply(state: State, decision: d.Decision, now_ms: int) -> None:
+    """Change the state as the decision says."""
+    cell = state.cell
+    if now_ms < cell.now_ms:
+        message = f"time went back from {cell.now_ms} to {now_ms}"
+        raise BrokenInvariantError(message)
+    cell.now_ms = now_ms
+    state.touch(cell)
+    APPLIERS[type(decision)](state, decision)
+
+
+def fold(state: State, decisions: list[d.Decision], *, now_ms: int) -> None:
+    """Apply recorded decisions of one batch."""
+    for decision in decisions:
+        apply(state, decision, now_ms)
+    state.unexplained.clear()
+    state.forget_timers(now_ms)
+
+
+# --- jobs -------------------------------------------------------------------------------------------------
+
+
+def _job_queued(state: State, decision: d.JobQueued) -> None:
+    cell = state.cell
+    job = Job(
+        id=decision.job,
+        number=decision.number,
+        spec_body=codec.body_of_spec(decision.spec),
+        job_class=decision.spec.job_class,
+        submitted_ms=decision.submitted_ms,
+        actor=decision.actor,
+        array=decision.array,
+        queued_ms=cell.now_ms,
+        spec=decision.spec,
+    )
+    cell.next_number = max(cell.next_number, decision.number + 1)
+    state.jobs[job.id] = job
+    state.unverified[job.id] = None
+    state.enter_array(job)
+    state.link_dependencies(job)
+    state.enqueue(job)
+    state.touch(job)
+    _wake_when_large(state, job)
+
+
+def _wake_when_large(state: State, job: Job) -> None:
+    policy = state.cell.policy
+    if job.gpus >= policy["large_gang_gpus"]:
+        state.wake(job.queued_ms + policy["large_gang_wait_bound"], "cycle")
+
+
+def _job_rejected(state: State, decision: d.JobRejected) -> None:
+    job = state.jobs.get(decision.job)
+    if job is not None:
+        job.phase = moved(job.phase, decision)
+        _forget(state, job)
+    _remember(state, decision.job, d.Outcome.REJECTED)
+
+
+def _job_held(state: State, decision: d.JobHeld) -> None:
+    job = state.jobs[decision.job]
+    job.held_by, job.held_why = decision.by, decision.why
+    for node in state.nodes.values():
+        if decision.by == "scheduler" and any(s.job == job.id for s in node.strikes):
+            node.strikes = tuple(s for s in node.strikes if s.job != job.id)
+            state.touch(node)
+    state.regroup(job)
+    state.freed()
+    state.touch(job)
+
+
+def _job_released(state: State, decision: d.JobReleased) -> None:
+    job = state.jobs[decision.job]
+    if job.held_by:
+        job.failures, job.failed_nodes = 0, ()
+    job.held_by = job.held_why = ""
+    job.not_before_ms = 0
+    state.regroup(job)
+    state.touch(job)
+
+
+def _priority_changed(state: State, decision: d.PriorityChanged) -> None:
+    job = state.jobs[decision.job]
+    job.job_class = decision.job_class
+    state.regroup(job)
+    state.freed()
+    state.touch(job)
+
+
+def _job_requeued(state: State, decision: d.JobRequeued) -> None:
+    job = state.jobs[decision.job]
+    job.phase = moved(job.phase, decision)
+    job.queued_ms = state.cell.now_ms
+    job.retries_used = decision.retries_used
+    job.not_before_ms = decision.not_before_ms
+    job.stop_cause = job.final = job.claimant = ""
+    if decision.not_before_ms:
+        state.wake(decision.not_before_ms, "backoff", job.id)
+    state.enqueue(job)
+    state.unexplained[job.id] = None
+    state.touch(job)
+    _wake_when_large(state, job)
+
+
+def _job_finished(state: State, decision: d.JobFinished) -> None:
+    job = state.jobs[decision.job]
+    queued = job.phase is Phase.QUEUED
+    job.phase = moved(job.phase, decision)
+    _forget(state, job, queued=queued)
+    _remember(state, job.id, decision.outcome)
+    if job.array:
+        state.leave_array(job)
+
+
+def _forget(state: State, job: Job, *, queued: bool = True) -> None:
+    if queued:
+        state.dequeue(job)
+    for other in job.spec.after:
+        if job.id in state.dependents.get(other, ()):
+            state.dependents[other].remove(job.id)
+    del state.jobs[job.id]
+    state.unverified.pop(job.id, None)
+    state.causes_stale = True
+    state.touch(job)
+
+
+def _remember(state: State, job_id: str, outcome: str) -> None:
+    """Keep the id and the outcome for the dedupe window; let go of what is older."""
+    state.end(Done(id=job_id, outcome=str(outcome), at_ms=state.cell.now_ms))
+    oldest = state.cell.now_ms - state.cell.policy["dedupe_window"]
+    while state.done:
+        first = next(iter(state.done.values()))
+        if first.at_ms >= oldest:
+            return
+        del state.done[first.id]
+        state.touch(first)
+
+
+def _wait_cause_changed(state: State, decision: d.WaitCauseChanged) -> None:
+    state.cell.causes_ms = state.cell.now_ms
+    for job_id in decision.jobs:
+        job = state.jobs[job_id]
+        job.cause, job.cause_text = str(decision.cause), decision.text
+        state.unverified.pop(job_id, None)
+        state.touch(job)
+
+
+# --- gangs ------------------------------------------------------------------------------------------------
+
+
+def _gang_placed(state: State, decision: d.GangPlaced) -> None:
+    job = state.jobs[decision.job]
+    reservation = state.reservations.get(job.id)
+    if reservation is not None and reservation.kind == "claim":
+        # The claim's GPUs pass to the gang in one move, so that nobody sees them free in between.
+        for seat in reservation.seats:
+            state.nodes[seat.node].claimed &= ~seat.held
+            seat.held = 0
+    state.dequeue(job)
+    state.unverified.pop(job.id, None)
+    job.phase = moved(job.phase, decision)
+    job.attempt = decision.attempt
+    job.seats = decision.seats
+    job.placed_ms = state.cell.now_ms
+    job.started_ms = job.resumed_ms = 0
+    job.ready, job.ended = (), ()
+    job.address, job.port = "", 0
+    job.cause = job.cause_text = ""
+    state.seat(job)
+    state.disturb(job)
+    state.wake(job.placed_ms + state.cell.policy["start_timeout"], "start", job.id)
+    state.touch(job)
+
+
+def _members_ready(state: State, decision: d.MembersReady) -> None:
+    job = state.jobs[decision.job]
+    job.ready += decision.nodes
+    if decision.address:
+        job.address, job.port = decision.address, decision.port
+    state.touch(job)
+
+
+def _gang_started(state: State, decision: d.GangStarted) -> None:
+    job = state.jobs[decision.job]
+    job.phase = moved(job.phase, decision)
+    job.starts += 1
+    job.started_ms = state.cell.now_ms
+    job.resumed_ms = decision.resumed_ms
+    job.address, job.port = decision.address, decision.port
+    if job.spec.limit_ms is not None:
+        state.wake(job.started_ms + job.spec.limit_ms - job.resumed_ms, "limit", job.id)
+    _touch_nodes(state, job)
+
+
+def _touch_nodes(state: State, job: Job) -> None:
+    for seat in job.seats:
+        state.touched[seat.node] = None
+    state.touch(job)
+
+
+def _stop(state: State, job: Job, *, cause: str, grace_ms: int) -> None:
+    """The first order to stop starts the grace; a later one may only shorten it."""
+    now = state.cell.now_ms
+    deadline = job.stop_ms + job.stop_grace_ms if job.stop_cause else NEVER
+    job.stop_ms, job.stop_cause = now, cause
+    job.stop_grace_ms = min(grace_ms, max(0, deadline - now))
+    patience = state.cell.policy["stop_timeout"]
+    state.wake(now + job.stop_grace_ms + patience, "stop", job.id)
+    state.causes_stale = True
+    _touch_nodes(state, job)
+
+
+def _gang_start_aborted(state: State, decision: d.GangStartAborted) -> None:
+    job = state.jobs[decision.job]
+    job.phase = moved(job.phase, decision)
+    _stop(state, job, cause=d.StopCause.START_ABORTED, grace_ms=0)
+
+
+def _gang_preempted(state: State, decision: d.GangPreempted) -> None:
+    job = state.jobs[decision.job]
+    job.phase = moved(job.phase, decision)
+    job.preemptions += 1
+    job.claimant = decision.claimant
+    claimant = state.jobs[decision.claimant]
+    job.chain = claimant.chain + 1
+    spent = Spent(at_ms=state.cell.now_ms, gpu_ms=_spent_ms(state, job))
+    recent = (s for s in state.cell.preempted if s.at_ms > state.cell.now_ms - HOUR)
+    state.cell.preempted = (*recent, spent)
+    _stop(state, job, cause=d.StopCause.PREEMPTED, grace_ms=decision.grace_ms)
+
+
+def _spent_ms(state: State, job: Job) -> int:
+    return job.gpus * (state.cell.now_ms - job.started_ms) if job.started_ms else 0
+
+
+def _gang_stopping(state: State, decision: d.GangStopping) -> None:
+    job = state.jobs[decision.job]
+    stopping = job.phase is Phase.STOPPING
+    job.phase = moved(job.phase, decision)
+    if decision.cause in (d.StopCause.CANCELLED, d.StopCause.LIMIT):
+        job.final = str(decision.cause)
+    cause = job.stop_cause if stopping else str(decision.cause)
+    _blame(job, decision.by.removeprefix("node:") if decision.by.startswith("node:") else "")
+    _stop(state, job, cause=cause, grace_ms=decision.grace_ms)
+
+
+def _blame(job: Job, node: str) -> None:
+    """Remember a node under which it failed."""
+    if node and node not in job.failed_nodes:
+        job.failed_nodes = (*job.failed_nodes, node)
+
+
+def _checkpoint_recorded(state: State, decision: d.CheckpointRecorded) -> None:
+    job = state.jobs[decision.job]
+    if decision.productive_ms > job.saved_ms:
+        job.failures, job.failed_nodes = 0, ()
+    job.saved_ms = decision.productive_ms
+    job.saved_step, job.saved_path = decision.step, decision.path
+    state.touch(job)
+
+
+def _member_ended(state: State, decision: d.MemberEnded) -> None:
+    if decision.reason == FENCED:
+        _fenced(state, state.nodes[decision.node], decision)
+        return
+    job = state.jobs[decision.job]
+    end = MemberEnd(
+        node=decision.node,
+        code=decision.code,
+        signal=decision.signal,
+        reason=decision.reason,
+        presumed=decision.presumed,
+    )
+    job.ended = (*job.ended, end)
+    if decision.reason == "infrastructure":
+        _blame(job, decision.node)
+    state.touched[decision.node] = None
+    state.touch(job)
+
+
+def _fenced(state: State, node: Node, decision: d.MemberEnded) -> None:
+    """The last sign of a stale attempt: its GPUs come back."""
+    gone = (decision.job, decision.attempt)
+    node.lingering = tuple(x for x in node.lingering if (x.job, x.attempt) != gone)
+    node.stuck = 0
+    for lingering in node.lingering:
+        node.stuck |= lingering.gpus
+    state.refresh(node)
+    state.touch(node)
+
+
+def _gang_released(state: State, decision: d.GangReleased) -> None:
+    job = state.jobs[decision.job]
+    job.phase = moved(job.phase, decision)
+    for name in decision.lingering:
+        _linger(state, job, name)
+    state.unseat(job)
+    state.disturb(job)
+    _hand_to_claims(state, job)
+    for seat in job.seats:
+        node = state.nodes.get(seat.node)
+        if node is not None:
+            state.refresh(node)
+    if decision.cause is d.StopCause.INFRASTRUCTURE:
+        job.failures += 1
+        job.failed_at_ms = state.cell.now_ms
+    job.seats, job.ready, job.ended = (), (), ()
+    if decision.cause is not d.StopCause.PREEMPTED:
+        job.chain = 0
+    state.touch(job)
+
+
+def _linger(state: State, job: Job, name: str) -> None:
+    """Processes that may still run keep their GPUs out, though the gang holds them no more."""
+    node = state.nodes.get(name)
+    if node is None:
+        return
+    mask = next(mask_of(s.gpus) for s in job.seats if s.node == name)
+    left = Lingering(job=job.id, attempt=job.attempt, gpus=mask)
+    node.lingering = (*node.lingering, left)
+    node.stuck |= mask
+    state.touch(node)
+
+
+def _hand_to_claims(state: State, job: Job) -> None:
+    """What a leaving gang held goes first to the claims on its nodes."""
+    for reservation in state.reservations.values():
+        if job.id in reservation.victims:
+            reservation.victims = tuple(v for v in reservation.victims if v != job.id)
+            state.touch(reservation)
+    for seat in job.seats:
+        node = state.nodes.get(seat.node)
+        if node is not None and node.name in state.reserved_on:
+            free = mask_of(seat.gpus) & node.sound & ~node.used & ~node.claimed
+            state.keep_for_claim(node, free)
+
+
+def _reservation_planned(state: State, decision: d.ReservationPlanned) -> None:
+    if decision.job in state.reservations:
+        state.unreserve(decision.job)
+    state.reserve(
+        Reservation(
+            job=decision.job,
+            kind=decision.kind,
+            planned_ms=state.cell.now_ms,
+            start_ms=decision.start_ms,
+            end_ms=decision.end_ms,
+            seats=tuple(
+                Kept(node=s.node, gpus=s.gpus, held=mask_of(s.held)) for s in decision.seats
+            ),
+            victims=decision.victims,
+        )
+    )
+
+
+def _reservation_released(state: State, decision: d.ReservationReleased) -> None:
+    state.unreserve(decision.job)
+
+
+# --- nodes ------------------------------------------------------------------------------------------------
+
+
+def _node_added(state: State, decision: d.NodeAdded) -> None:
+    node = Node(
+        name=decision.node,
+        order=state.cell.next_node,
+        path=decision.path,
+        levels=decision.levels,
+        gpus=decision.gpus,
+        labels=dict(sorted(decision.labels.items())),
+        public_key=decision.public_key,
+    )
+    state.cell.next_node += 1
+    state.nodes[node.name] = node
+    state.enter_node(node)
+    state.refresh(node)
+    state.touch(node)
+
+
+def _node_dropped(state: State, decision: d.NodeDropped) -> None:
+    node = state.nodes.pop(decision.node)
+    state.leave_node(node)
+    state.freed()
+    state.touch(node)
+
+
+def _node_booted(state: State, decision: d.NodeBooted) -> None:
+    node = state.nodes[decision.node]
+    node.boot_id, node.address = decision.boot_id, decision.address
+    state.touched[node.name] = None
+    state.touch(node)
+
+
+def _node_health_changed(state: State, decision: d.NodeHealthChanged) -> None:
+    node = state.nodes[decision.node]
+    HEALTH_EVENTS[decision.cause](state, node, decision)
+    if decision.strike:
+        strike = Strike(at_ms=state.cell.now_ms, job=decision.job)
+        node.strikes = (*_recent(state, node), strike)
+    state.refresh(node)
+    state.freed()
+    state.touch(node)
+
+
+def _recent(state: State, node: Node) -> tuple[Strike, ...]:
+    oldest = state.cell.now_ms - state.cell.policy["quarantine_window"]
+    return tuple(s for s in node.strikes if s.at_ms > oldest)
+
+
+def _went_silent(state: State, node: Node, decision: d.NodeHealthChanged) -> None:
+    node.silent_ms = decision.until_ms - state.cell.policy["lost_after"]
+    state.wake(decision.until_ms, "lost", node.name)
+
+
+def _was_lost(_state: State, node: Node, _decision: d.NodeHealthChanged) -> None:
+    node.lost = True
+
+
+def _was_heard(state: State, node: Node, _decision: d.NodeHealthChanged) -> None:
+    node.lost, node.silent_ms = False, 0
+    state.touched[node.name] = None
+
+
+def _was_unready(state: State, node: Node, decision: d.NodeHealthChanged) -> None:
+    node.unready_until_ms = decision.until_ms
+    node.unready_times += 1
+    node.strikes = (*_recent(state, node), Strike(at_ms=state.cell.now_ms, job=decision.job))
+    state.wake(decision.until_ms, "unready", node.name)
+
+
+def _ready_again(_state: State, node: Node, _decision: d.NodeHealthChanged) -> None:
+    node.unready_until_ms = 0
+
+
+def _quarantined(state: State, node: Node, decision: d.NodeHealthChanged) -> None:
+    node.quarantined_until_ms = decision.until_ms
+    node.quarantines += 1
+    state.wake(decision.until_ms, "quarantine", node.name)
+
+
+def _quarantine_over(_state: State, node: Node, _decision: d.NodeHealthChanged) -> None:
+    node.quarantined_until_ms = 0
+    node.strikes = ()
+
+
+HEALTH_EVENTS: Final[Mapping[str, Callable[[State, Node, d.NodeHealthChanged], None]]] = {
+    "silent": _went_silent,
+    "lost": _was_lost,
+    "heard": _was_heard,
+    "unready": _was_unready,
+    "ready again": _ready_again,
+    "quarantine": _quarantined,
+    "quarantine over": _quarantine_over,
+}
+
+
+def _node_service_changed(state: State, decision: d.NodeServiceChanged) -> None:
+    node = state.nodes[decision.node]
+    node.service, node.service_why = decision.service, decision.cause
+    node.deadline_ms = decision.deadline_ms
+    if decision.service is Service.OPEN:
+        node.windows = tuple(w for w in node.windows if w.from_ms > state.cell.now_ms)
+    if decision.deadline_ms:
+        state.wake(decision.deadline_ms, "service", node.name)
+    state.refresh(node)
+    state.freed()
+    state.touch(node)
+
+
+def _maintenance_announced(state: State, decision: d.MaintenanceAnnounced) -> None:
+    node = state.nodes[decision.node]
+    window = Window(
+        from_ms=decision.from_ms, until_ms=decision.until_ms, why=decision.why, by=decision.by
+    )
+    node.windows = tuple(sorted((*node.windows, window), key=lambda w: (w.from_ms, w.until_ms)))
+    state.windowed[node.name] = None
+    state.wake(decision.from_ms, "window", node.name)
+    state.freed()
+    state.touch(node)
+
+
+def _gpu_withdrawn(state: State, decision: d.GpuWithdrawn) -> None:
+    node = state.nodes[decision.node]
+    node.bad |= 1 << decision.gpu
+    node.faults = {**node.faults, str(decision.gpu): decision.fault}
+    node.strikes = (*_recent(state, node), Strike(at_ms=state.cell.now_ms, job=""))
+    state.refresh(node)
+    state.freed()
+    state.touch(node)
+
+
+def _gpu_returned(state: State, decision: d.GpuReturned) -> None:
+    node = state.nodes[decision.node]
+    node.bad &= ~(1 << decision.gpu)
+    node.faults = {k: v for k, v in node.faults.items() if k != str(decision.gpu)}
+    state.refresh(node)
+    state.touch(node)
+
+
+# --- teams, policy, leadership ----------------------------------------------------------------------------
+
+
+def _team_changed(state: State, decision: d.TeamChanged) -> None:
+    team = state.teams.get(decision.team)
+    cell = state.cell
+    if team is None:
+        team = Team(name=decision.team, order=cell.next_team, usage_ms=cell.now_ms)
+        cell.next_team += 1
+        state.teams[team.name] = team
+    state.settle_usage()
+    team.guaranteed, team.borrow, team.lend = decision.guaranteed, decision.borrow, decision.lend
+    team.weight, team.parent = decision.weight, decision.parent
+    team.by_model = dict(sorted(decision.by_model.items()))
+    cell.policy_version += 1
+    state.link_teams()
+    state.count_waiting(team)
+    state.freed()
+    state.touch(team)
+
+
+def _policy_changed(state: State, decision: d.PolicyChanged) -> None:
+    state.settle_usage()
+    state.cell.policy = {**state.cell.policy, **decision.values}
+    state.cell.policy_version += 1
+    state.rearm()
+    state.freed()
+
+
+def _input_rejected(_state: State, _decision: d.InputRejected) -> None:
+    """Facts that change nothing."""
+
+
+def _leadership_taken(state: State, decision: d.LeadershipTaken) -> None:
+    cell = state.cell
+    cell.term, cell.leader = decision.term, decision.leader
+    cell.deadlines_from_ms = cell.now_ms
+    state.rearm()
+    state.freed()
+
+
+def _logic_upgraded(state: State, decision: d.LogicUpgraded) -> None:
+    state.cell.logic_version = decision.new_version
+
+
+APPLIERS: Final[Mapping[type, Callable[[State, Any], None]]] = {
+    d.JobQueued: _job_queued,
+    d.JobRejected: _job_rejected,
+    d.JobHeld: _job_held,
+    d.JobReleased: _job_released,
+    d.PriorityChanged: _priority_changed,
+    d.JobRequeued: _job_requeued,
+    d.JobFinished: _job_finished,
+    d.WaitCauseChanged: _wait_cause_changed,
+    d.GangPlaced: _gang_placed,
+    d.MembersReady: _members_ready,
+    d.GangStarted: _gang_started,
+    d.GangStartAborted: _gang_start_aborted,
+    d.CheckpointRecorded: _checkpoint_recorded,
+    d.MemberEnded: _member_ended,
+    d.GangPreempted: _gang_preempted,
+    d.GangStopping: _gang_stopping,
+    d.GangReleased: _gang_released,
+    d.ReservationPlanned: _reservation_planned,
+    d.ReservationReleased: _reservation_released,
+    d.NodeAdded: _node_added,
+    d.NodeDropped: _node_dropped,
+    d.NodeBooted: _node_booted,
+    d.NodeHealthChanged: _node_health_changed,
+    d.NodeServiceChanged: _node_service_changed,
+    d.MaintenanceAnnounced: _maintenance_announced,
+    d.GpuWithdrawn: _gpu_withdrawn,
+    d.GpuReturned: _gpu_returned,
+    d.TeamChanged: _team_changed,
+    d.PolicyChanged: _policy_changed,
+    d.InputRejected: _input_rejected,
+    d.LeadershipTaken: _leadership_taken,
+    d.LogicUpgraded: _logic_upgraded,
+}

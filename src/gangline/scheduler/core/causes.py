@@ -1,0 +1,230 @@
+"""Why a job waits: one cause at every moment, the first that holds, with its numbers.
+
+`explain` answers for one job from the state alone, so that the same state always gives the same answer. The recorded
+causes (WaitCauseChanged) are brought up to date at the end of a step: for new jobs at once, for all others at most once
+in `cause_interval`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from gangline.events import decisions as d
+from gangline.events.decisions import Certificate, WaitCause
+from gangline.scheduler.core import claims, plans, quota
+from gangline.scheduler.core.entities import Job, Node
+from gangline.scheduler.core.fit import shape_of_spec
+from gangline.scheduler.core.fleet import Shape
+from gangline.scheduler.core.lifecycle import Phase
+from gangline.scheduler.core.order import Order
+from gangline.scheduler.core.state import State
+from gangline.scheduler.core.turn import Turn
+
+Answer = tuple[WaitCause, str]
+MOST_NAMED: Final = 3
+
+
+def explain(turn: Turn, job: Job, order: Order) -> Answer:
+    """The first cause that holds for a waiting job, and its text."""
+    state = turn.state
+    if job.phase is not Phase.QUEUED:
+        return WaitCause.STARTING, f"attempt {job.attempt} is {job.phase.name.lower()}"
+    if job.waiting_for:
+        missing = [a for a in job.spec.after if not state.succeeded(a)]
+        return WaitCause.DEPENDENCY, f"waits for the success of {_some(missing)}"
+    if job.held_by:
+        return WaitCause.HOLD, f"held by {job.held_by}: {job.held_why or 'no reason given'}"
+    if job.not_before_ms:
+        return WaitCause.HOLD, "backed off: its program fails soon after each start"
+    stopped = quota.barrier(
+        state, job.spec.team, job.gpus, preemptible=job.spec.preemptible
+    )
+    if stopped is not None:
+        return WaitCause.BORROW_LIMIT, _limit_text(job, stopped)
+    return _room(turn, job, order)
+
+
+def _limit_text(job: Job, stopped: quota.Barrier) -> str:
+    what = {
+        "guarantee": "its guarantee, which a preemptible=no job may not exceed, is",
+        "borrow": "its guarantee and borrow limit are",
+        "lend": "what the others lend leaves",
+    }[stopped.kind]
+    over = stopped.used + job.gpus - stopped.most
+    return (
+        f"needs {job.gpus} GPUs; team {stopped.team} uses {stopped.used} and {what} "
+        f"{stopped.most}; starts when {over} of them are released"
+    )
+
+
+def _room(turn: Turn, job: Job, order: Order) -> Answer:
+    """Why there is no room, looking at ever kinder fleets."""
+    state = turn.state
+    shape = shape_of_spec(job.spec)
+    tree = state.tree_for(shape.selector)
+    free = tree.root.free
+    if tree.find(shape) is not None:
+        return WaitCause.RESERVATION, _reserved_text(turn, job, free)
+    held_back = _claimed_nodes(turn, job, order)
+    with _as_if(state, held_back[0]):
+        if tree.find(shape) is not None:
+            return WaitCause.FAIR_SHARE, (
+                f"needs {job.gpus} GPUs; {free} are free, and {_some(held_back[1])} before it in "
+                "order takes the place"
+            )
+    with _as_if(state, _claimed(state)):
+        if tree.find(shape) is not None:
+            return WaitCause.RESERVATION, _reserved_text(turn, job, free)
+    with _as_if(state, _all_well(state)):
+        if tree.find(shape) is not None:
+            return WaitCause.NODES_UNHEALTHY, (
+                f"needs {job.gpus} GPUs; {free} are free, and it would fit if the nodes and GPUs "
+                "that are out of service were well"
+            )
+    return _shape_or_count(turn, job, shape, free=free, order=order)
+
+
+def _shape_or_count(turn: Turn, job: Job, shape: Shape, *, free: int, order: Order) -> Answer:
+    state = turn.state
+    search = claims.Search(turn, job, shape, order)
+    within_reach = free
+    if claims.may_claim(state, job):
+        search.ignore_protection = True
+        within_reach += sum(v.job.gpus for v in search.candidates() if search.may(v.job))
+    if within_reach >= job.gpus and not _would_fit_unprotected(search):
+        where = f"within one {shape.level}" if shape.level else "in the shape it asks for"
+        each = f" with {shape.per_node} on each node" if shape.per_node else ""
+        return WaitCause.TOPOLOGY, (
+            f"needs {job.gpus} GPUs{each} {where}; {within_reach} are free or may be reclaimed, but not "
+            "in that shape"
+        )
+    return WaitCause.CAPACITY, (
+        f"needs {job.gpus} GPUs; {free} are free and {within_reach - free} may be reclaimed; "
+        f"starts when {max(1, job.gpus - free)} more are released{_holders(state)}"
+    )
+
+
+def _would_fit_unprotected(search: claims.Search) -> bool:
+    """Whether it is only the victims' minimum run time that is waited for."""
+    return search.best() is not None
+
+
+def _holders(state: State) -> str:
+    """Who holds most."""
+    largest = sorted(state.holding.values(), key=lambda j: (-j.gpus, j.number))[:MOST_NAMED]
+    named = ", ".join(f"{job.id} ({job.gpus})" for job in largest)
+    return f"; most is held by {named}" if named else ""
+
+
+def _reserved_text(turn: Turn, job: Job, free: int) -> str:
+    names = [r.job for r in turn.state.reservations.values() if r.job != job.id]
+    for_whom = f"kept for {_some(names)}" if names else "kept for an announced maintenance"
+    return f"needs {job.gpus} GPUs; {free} are free, but what it needs of them is {for_whom}"
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(names[:MOST_NAMED])
+    return shown + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
+
+
+# --- kinder fleets ------------------------------------------------------------------------------------------
+
+
+def _claimed(state: State) -> dict[str, int]:
+    """GPUs that claims hold, by node, where the node could be used."""
+    return {
+        name: node.claimed & node.usable
+        for name in state.reserved_on
+        if (node := state.nodes.get(name)) is not None and node.claimed
+    }
+
+
+def _claimed_nodes(turn: Turn, job: Job, order: Order) -> tuple[dict[str, int], list[str]]:
+    """GPUs that claims of jobs ahead hold, by node, and whose they are."""
+    state = turn.state
+    masks: dict[str, int] = {}
+    names = []
+    keeping = plans.Keeping(turn, job, order)
+    for reservation in state.reservations.values():
+        if reservation.kind != "claim" or not keeping.ahead(reservation):
+            continue
+        names.append(reservation.job)
+        for seat in reservation.seats:
+            node = state.nodes.get(seat.node)
+            if node is not None:
+                masks[seat.node] = masks.get(seat.node, 0) | seat.held & node.usable
+    return masks, names
+
+
+def _all_well(state: State) -> dict[str, int]:
+    """What every node would have free if it were well, open, and none of its GPUs bad."""
+    return {
+        node.name: node.all & ~node.used & ~node.claimed
+        for node in state.nodes.values()
+        if node.usable != node.all
+    }
+
+
+@contextmanager
+def _as_if(state: State, more: dict[str, int]) -> Iterator[None]:
+    """The fleet with these GPUs free too."""
+    before: list[tuple[Node, int]] = []
+    for name, mask in more.items():
+        node = state.nodes[name]
+        before.append((node, node.avail))
+        state.set_avail(node, node.avail | mask)
+    try:
+        yield
+    finally:
+        for node, avail in before:
+            state.set_avail(node, avail)
+
+
+# --- keeping the record -------------------------------------------------------------------------------------
+
+
+def record(turn: Turn) -> None:
+    """Bring the recorded causes up to date: of new jobs now, of all when due."""
+    state = turn.state
+    order = Order(state, turn.now_ms)
+    due_ms = state.cell.causes_ms + state.cell.policy["cause_interval"]
+    if state.causes_stale and turn.now_ms >= due_ms:
+        state.causes_stale = False
+        waiting = sorted(
+            (j for j in state.jobs.values() if j.phase is Phase.QUEUED), key=lambda j: j.number
+        )
+        _tell(turn, waiting, order)
+    elif state.unverified or state.unexplained:
+        fresh = [j for n in state.unverified if (j := state.jobs.get(n)) is not None]
+        fresh += [j for n in state.unexplained if (j := state.jobs.get(n)) is not None]
+        _tell(turn, [j for j in fresh if j.phase is Phase.QUEUED], order)
+    state.unexplained.clear()
+    if state.causes_stale and any(True for _ in state.groups):
+        state.wake(max(due_ms, turn.now_ms + 1), "causes")
+
+
+def _tell(turn: Turn, jobs: list[Job], order: Order) -> None:
+    """Decide what changed, for all jobs of one answer together."""
+    same: dict[object, Answer] = {}
+    told: dict[Answer, list[str]] = {}
+    for job in jobs:
+        key = job.group or job.id
+        has_own = job.id in turn.state.reservations
+        answer = None if has_own else same.get(key)
+        if answer is None:
+            answer = explain(turn, job, order)
+            if not has_own:
+                same[key] = answer
+        if (job.cause, job.cause_text) != (str(answer[0]), answer[1]):
+            told.setdefault(answer, []).append(job.id)
+    for (cause, text), names in told.items():
+        turn.decide(
+            d.WaitCauseChanged(
+                jobs=tuple(names),
+                cause=cause,
+                text=text,
+                certificate=Certificate(policy_version=turn.state.cell.policy_version),
+            )
+        )

@@ -1,0 +1,402 @@
+"""Preemption as a transaction: prove the whole placement, tell the victims, keep what they leave for the claimant.
+
+Who may take from whom:
+- a class right: `urgent` and `high` from lower classes; out of another team's guarantee only `urgent`;
+- the owner's right, of every class: a gang that is whole inside its team's guarantee takes back what was borrowed from
+  it, from any class but `urgent`, as long as the victim's team is above its guarantee.
+Both are judged below the two teams' nearest common ancestor. A `preemptible=no` job is never a victim, an attempt is
+protected for its minimum run time (not from `urgent`), and gangs that are leaving anyway are waited for, not evicted
+twice.
+
+Victims: lowest class first, then least GPU-time lost, then fewest GPUs, then fewest jobs. A greedy choice is pruned of
+everybody it does not need; where the candidates are few, every smaller choice is tried too.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from gangline.events import decisions as d
+from gangline.events.decisions import Certificate, Health, Service
+from gangline.events.spec import JobClass
+from gangline.scheduler.core import plans, quota
+from gangline.scheduler.core.entities import Job, Node, Reservation
+from gangline.scheduler.core.fleet import Domain, Place, Shape, bits, mask_of
+from gangline.scheduler.core.lifecycle import Phase
+from gangline.scheduler.core.order import Order
+from gangline.scheduler.core.policy import HOUR
+from gangline.scheduler.core.state import NEVER, State, take_bits
+from gangline.scheduler.core.turn import Turn
+
+FEW: Final = 10
+
+
+class Victim(NamedTuple):
+    """A gang that may be evicted, or is leaving. cause: `class`, `reclaim`, or empty when it leaves anyway."""
+
+    rank: tuple[int, int, int, int]
+    job: Job
+    cause: str
+
+
+class Choice(NamedTuple):
+    """Victims and the place that their leaving makes."""
+
+    cost: tuple[int, ...]
+    victims: tuple[Victim, ...]
+    place: Place
+
+
+def protected_until_ms(state: State, victim: Job) -> int:
+    """Until when an attempt may not be reclaimed by others than `urgent`."""
+    policy = state.cell.policy
+    doubled = policy["min_runtime"] << min(victim.preemptions, 30)
+    least = min(doubled, max(policy["min_runtime"], policy["min_runtime_max"]))
+    return (victim.started_ms or state.cell.now_ms + 1) + least if least else 0
+
+
+def right_over(state: State, claimant: Job, victim: Job) -> str:
+    """By which right the claimant may evict the victim now: `class`, `reclaim`, or none (empty)."""
+    if not victim.spec.preemptible or victim.final:
+        return ""
+    parts = quota.sides(state, claimant.spec.team, victim.spec.team)
+    same_team = claimant.spec.team == victim.spec.team
+    lower = victim.job_class < claimant.job_class
+    if lower and claimant.job_class >= JobClass.HIGH:
+        if same_team or claimant.job_class is JobClass.URGENT or quota.above(parts):
+            return "class"
+    if same_team or victim.job_class is JobClass.URGENT:
+        return ""
+    if quota.inside(parts, claimant.gpus) and quota.above(parts):
+        return "reclaim"
+    return ""
+
+
+def lost_gpu_ms(state: State, victim: Job, now_ms: int) -> int:
+    """GPU-time that evicting it really loses: nothing for a job that saves in its grace."""
+    if victim.can_save or not victim.started_ms:
+        return 0
+    return victim.gpus * (now_ms - victim.started_ms + victim.resumed_ms - victim.saved_ms)
+
+
+class Search:
+    """The search for victims for one claimant."""
+
+    def __init__(self, turn: Turn, claimant: Job, shape: Shape, order: Order) -> None:
+        """For a claimant that does not fit as things stand."""
+        self.turn = turn
+        self.state = turn.state
+        self.claimant = claimant
+        self.shape = shape
+        self.tree = turn.state.tree_for(shape.selector)
+        self.keeping = plans.Keeping(turn, claimant, order)
+        self.undo: list[tuple[Node, int]] = []
+        self.protected_ms = NEVER
+        self.ignore_protection = False
+
+    def may(self, victim: Job) -> str:
+        """The right over a victim as things stand in the search, protection included."""
+        cause = right_over(self.state, self.claimant, victim)
+        if not cause or self.ignore_protection or self.claimant.job_class is JobClass.URGENT:
+            return cause
+        until = protected_until_ms(self.state, victim)
+        if until > self.turn.now_ms:
+            self.protected_ms = min(self.protected_ms, until)
+            return ""
+        return cause
+
+    def candidates(self) -> list[Victim]:
+        """Everybody who might leave for the claimant, cheapest first; teams are judged when they are chosen."""
+        taken = {v for r in self.state.reservations.values() for v in r.victims}
+        found = []
+        for job in self.state.holding.values():
+            if job.phase is Phase.STOPPING:
+                if job.id not in taken:
+                    found.append(Victim((-1, 0, job.gpus, job.number), job, ""))
+                continue
+            lower = job.job_class < self.claimant.job_class
+            if not job.spec.preemptible or not (lower or job.spec.team != self.claimant.spec.team):
+                continue
+            rank = (
+                int(job.job_class),
+                lost_gpu_ms(self.state, job, self.turn.now_ms),
+                job.gpus,
+                -job.number,
+            )
+            found.append(Victim(rank, job, "?"))
+        found.sort(key=lambda victim: victim.rank)
+        return found
+
+    # --- what if ----------------------------------------------------------------------------------------
+
+    def free(self, job: Job) -> None:
+        """As if the gang were out."""
+        for seat in job.seats:
+            node = self.state.nodes.get(seat.node)
+            if node is None or not node.usable:
+                continue
+            self.undo.append((node, node.avail))
+            back = mask_of(seat.gpus) & node.usable & ~node.claimed
+            self.state.set_avail(node, node.avail | back)
+        self._use(job, -job.gpus)
+
+    def unfree(self, job: Job) -> None:
+        """As if it were in again."""
+        for seat in job.seats:
+            node = self.state.nodes.get(seat.node)
+            if node is not None and node.usable:
+                self.state.set_avail(node, node.avail & ~mask_of(seat.gpus))
+        self._use(job, job.gpus)
+
+    def _use(self, job: Job, gpus: int) -> None:
+        for team in self.state.chain(job.spec.team):
+            team.used += gpus
+        self.state.teams[job.spec.team].own += gpus
+
+    def place(self, domain: Domain | None) -> Place | None:
+        """The proven place, with what is free in the search, in a domain or anywhere."""
+        spec = self.claimant.spec
+        if quota.barrier(self.state, spec.team, spec.gpus, preemptible=spec.preemptible):
+            return None
+        within = domain or self.tree.root
+        if not self.tree.holds(within, self.shape):
+            return None
+        found = self.tree.find(self.shape, within=domain)
+        if found is not None and not self.keeping.allows(found):
+            with self.keeping.without_kept():
+                found = self.tree.find(self.shape, within=domain)
+        return found
+
+    # --- choosing ---------------------------------------------------------------------------------------
+
+    def best(self) -> Choice | None:
+        """The cheapest victims for which the whole placement is proven."""
+        candidates = self.candidates()
+        if not candidates:
+            return None
+        choices = []
+        for domain, inside in self._domains(candidates):
+            choice = self._greedy(domain, inside)
+            if choice is not None and len(inside) <= FEW:
+                choice = self._exact(domain, inside, choice)
+            if choice is not None:
+                choices.append(choice)
+        return min(choices, key=lambda choice: choice.cost) if choices else None
+
+    def _domains(self, candidates: list[Victim]) -> list[tuple[Domain | None, list[Victim]]]:
+        """Where to look: each domain of the required level that could hold the gang, else the whole fleet."""
+        depth = self.tree.depth_of(self.shape.level)
+        if not depth or depth >= len(self.tree.levels):
+            return [(None, candidates)]
+        by_domain: dict[int, list[Victim]] = {}
+        gpus: dict[int, int] = {}
+        for victim in candidates:
+            for seat in victim.job.seats:
+                domain = self._ancestor(seat.node, depth)
+                if domain is None:
+                    continue
+                inside = by_domain.setdefault(id(domain), [])
+                gpus[id(domain)] = gpus.get(id(domain), 0) + len(seat.gpus)
+                if not inside or inside[-1].job is not victim.job:
+                    inside.append(victim)
+        return [
+            (domain, by_domain[id(domain)])
+            for domain in self.tree.levels[depth]
+            if id(domain) in by_domain
+            and domain.free + gpus[id(domain)] >= self.shape.gpus
+        ]
+
+    def _ancestor(self, node: str, depth: int) -> Domain | None:
+        domain = self.tree.leaf_of.get(node)
+        while domain is not None and domain.depth > depth:
+            domain = domain.parent
+        return domain
+
+    def _greedy(self, domain: Domain | None, candidates: list[Victim]) -> Choice | None:
+        """Add victims, cheapest first, until the place is proven; then spare whoever is not needed."""
+        chosen: list[Victim] = []
+        place: Place | None = None
+        for victim in candidates:
+            cause = self.may(victim.job) if victim.cause else ""
+            if victim.cause and not cause:
+                continue
+            self.free(victim.job)
+            chosen.append(victim._replace(cause=cause))
+            place = self.place(domain)
+            if place is not None:
+                break
+        if place is not None:
+            place = self._spare(domain, chosen, place)
+        choice = None if place is None else Choice(cost_of(chosen), tuple(chosen), place)
+        for victim in chosen:
+            self.unfree(victim.job)
+        return choice
+
+    def _spare(self, domain: Domain | None, chosen: list[Victim], place: Place) -> Place:
+        for victim in sorted(chosen, key=lambda v: v.rank, reverse=True):
+            self.unfree(victim.job)
+            without = self.place(domain)
+            if without is None:
+                self.free(victim.job)
+            else:
+                chosen.remove(victim)
+                place = without
+        return self.place(domain) or place
+
+    def _exact(
+        self, domain: Domain | None, candidates: list[Victim], best: Choice
+    ) -> Choice:
+        """Try every choice that is cheaper than the best so far."""
+        stack: list[Victim] = []
+
+        def descend(start: int, incumbent: Choice) -> Choice:
+            for index in range(start, len(candidates)):
+                victim = candidates[index]
+                cause = self.may(victim.job) if victim.cause else ""
+                if victim.cause and not cause:
+                    continue
+                stack.append(victim._replace(cause=cause))
+                if cost_of(stack) < incumbent.cost:
+                    self.free(victim.job)
+                    place = self.place(domain)
+                    if place is not None:
+                        incumbent = Choice(cost_of(stack), tuple(stack), place)
+                    else:
+                        incumbent = descend(index + 1, incumbent)
+                    self.unfree(victim.job)
+                stack.pop()
+            return incumbent
+
+        return descend(0, best)
+
+
+def cost_of(victims: list[Victim]) -> tuple[int, ...]:
+    """What evicting them costs, class by class from the highest: GPU-time lost, GPUs, jobs."""
+    costs = [[0, 0, 0] for _ in JobClass]
+    for victim in victims:
+        if victim.cause:
+            cost = costs[int(victim.job.job_class)]
+            cost[0] += victim.rank[1]
+            cost[1] += victim.job.gpus
+            cost[2] += 1
+    ordered = [number for cost in reversed(costs) for number in cost]
+    return (*ordered, len(victims))
+
+
+def claim(turn: Turn, job: Job, shape: Shape, order: Order) -> bool:
+    """Evict for the job if it has the right and its whole place is proven; whether it did."""
+    state = turn.state
+    if not may_claim(state, job):
+        return False
+    search = Search(turn, job, shape, order)
+    choice = search.best()
+    if choice is None:
+        state.cycle_at_ms = min(state.cycle_at_ms, search.protected_ms)
+        return False
+    if not _within_cap(turn, job, choice):
+        return False
+    _evict(turn, job, choice)
+    return True
+
+
+def may_claim(state: State, job: Job) -> bool:
+    """Whether any right is thinkable: a class right, or the owner's inside its own guarantee."""
+    if job.chain >= state.cell.policy["preemption_chain"]:
+        return False
+    if job.job_class >= JobClass.HIGH:
+        return True
+    return any(
+        team.used + job.gpus <= team.guaranteed or quota.own_guarantee(team) >= job.gpus
+        for team in state.chain(job.spec.team)
+    )
+
+
+def _within_cap(turn: Turn, job: Job, choice: Choice) -> bool:
+    """The operator's cap on preempted GPU-hours an hour; `urgent` is not bound by it."""
+    cap = turn.state.cell.policy["preempted_gpu_hours_cap"]
+    if cap < 0 or job.job_class is JobClass.URGENT:
+        return True
+    since = turn.now_ms - HOUR
+    spent = sum(s.gpu_ms for s in turn.state.cell.preempted if s.at_ms > since)
+    for victim in choice.victims:
+        if victim.cause and victim.job.started_ms:
+            spent += victim.job.gpus * (turn.now_ms - victim.job.started_ms)
+    return spent <= cap * HOUR
+
+
+def _evict(turn: Turn, job: Job, choice: Choice) -> None:
+    """Tell the victims, and keep the place."""
+    state = turn.state
+    if job.id in state.reservations:
+        turn.decide(d.ReservationReleased(job=job.id, why="changed"))
+    free_before = {node.name: node.avail for node, _ in choice.place.parts}
+    latest = turn.now_ms
+    certificate = Certificate(
+        binding="cheapest victims of a proven place",
+        tie=str(choice.cost),
+        policy_version=state.cell.policy_version,
+    )
+    for victim in choice.victims:
+        if victim.cause:
+            grace = plans.grace_ms(state, victim.job) if victim.job.started_ms else 0
+            turn.decide(
+                d.GangPreempted(
+                    job=victim.job.id,
+                    attempt=victim.job.attempt,
+                    claimant=job.id,
+                    claimant_attempt=job.attempt + 1,
+                    cause=victim.cause,
+                    grace_ms=grace,
+                    certificate=certificate,
+                )
+            )
+        latest = max(latest, plans.ends_ms(state, victim.job, turn.now_ms))
+    seats = tuple(
+        d.ReservedSeat(
+            node=node.name, gpus=count, held=bits(take_bits(free_before[node.name], count))
+        )
+        for node, count in choice.place.parts
+    )
+    turn.decide(
+        d.ReservationPlanned(
+            job=job.id,
+            kind="claim",
+            start_ms=latest,
+            end_ms=latest + plans.run_ms(state, job),
+            seats=seats,
+            victims=tuple(victim.job.id for victim in choice.victims),
+        )
+    )
+
+
+# --- when the victims are out -------------------------------------------------------------------------------
+
+
+def settle(turn: Turn) -> list[Reservation]:
+    """Claims that are complete and may start; those whose place was broken are let go."""
+    ready = []
+    for reservation in list(turn.state.reservations.values()):
+        if reservation.kind != "claim" or reservation.victims:
+            continue
+        verdict = _verdict(turn.state, reservation)
+        if verdict == "ready":
+            ready.append(reservation)
+        elif verdict != "wait":
+            turn.decide(d.ReservationReleased(job=reservation.job, why=verdict))
+    return ready
+
+
+def _verdict(state: State, reservation: Reservation) -> str:
+    """`ready`, `wait` (a node is silent, and may be heard again), or why the place is broken."""
+    verdict = "ready"
+    for seat in reservation.seats:
+        node = state.nodes.get(seat.node)
+        if node is None or node.health in (Health.LOST, Health.QUARANTINED):
+            return "fault"
+        if node.unready_until_ms or seat.held & ~node.sound:
+            return "fault"
+        if node.service is not Service.OPEN or seat.held.bit_count() < seat.gpus:
+            return "changed" if node.service is not Service.OPEN else "fault"
+        if node.silent_ms:
+            verdict = "wait"
+    return verdict

@@ -1,0 +1,193 @@
+"""The quota tree: what a team may hold, what it borrows, and who lends.
+
+Each team has a guarantee, a borrow limit, a lend limit. Use counts in every ancestor. A team inside its guarantee
+borrows nothing; beyond it, it borrows from its siblings' idle guarantees and the parent's own part first, then
+through the parent from further out. What a team does not lend of its idle guarantee is locked: it counts as used
+where somebody else wants to borrow it ("effective use").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from gangline.events.spec import UNLIMITED
+from gangline.scheduler.core.entities import Team
+from gangline.scheduler.core.state import ROOT, State
+
+
+class Barrier(NamedTuple):
+    """What keeps a gang out though there may be room. kind: `guarantee`, `borrow` or `lend`."""
+
+    kind: str
+    team: str
+    used: int
+    most: int
+
+
+class TeamNumbers(NamedTuple):
+    """A team in GPUs, and its own waiting jobs."""
+
+    used: int
+    guaranteed_used: int
+    borrowed: int
+    lent: int
+    queued: int
+
+
+Use = Callable[[Team], int]
+
+
+def held(team: Team) -> int:
+    """GPUs that a team's own jobs hold now."""
+    return team.own
+
+
+def locked(team: Team, use: Use) -> int:
+    """Idle guarantee that a team does not lend."""
+    if team.lend == UNLIMITED:
+        return 0
+    return max(0, team.guaranteed - effective(team, use) - team.lend)
+
+
+def effective(team: Team, use: Use) -> int:
+    """What the branch holds, and what its members keep to themselves."""
+    total = use(team)
+    for child in team.children:
+        total += effective(child, use) + locked(child, use)
+    return total
+
+
+def barrier(state: State, team_name: str, gpus: int, *, preemptible: bool) -> Barrier | None:
+    """What keeps so many more GPUs of a team out, as things stand; None for nothing."""
+    team = state.teams[team_name]
+    if not preemptible and team.used + gpus > team.guaranteed:
+        return Barrier("guarantee", team.name, team.used, team.guaranteed)
+    if not state.lending_limited:
+        for above in state.chain(team_name):
+            most = above.guaranteed + above.borrow
+            if above.borrow != UNLIMITED and above.used + gpus > most:
+                return Barrier("borrow", above.name, above.used, most)
+        return None
+    return _effective_barrier(state, team, gpus, held)
+
+
+def _effective_barrier(state: State, team: Team, gpus: int, use: Use) -> Barrier | None:
+    """The same where somebody limits what it lends."""
+
+    def with_gang(other: Team) -> int:
+        return use(other) + (gpus if other is team else 0)
+
+    for above in state.chain(team.name):
+        after = effective(above, with_gang)
+        most = above.guaranteed + above.borrow
+        if above.borrow != UNLIMITED and after > most:
+            return Barrier("borrow", above.name, effective(above, use), most)
+        top = above
+    if effective(top, with_gang) <= top.guaranteed:
+        return None
+    total = sum(effective(c, with_gang) + locked(c, with_gang) for c in state.root.children)
+    if total > state.capacity:
+        return Barrier("lend", top.name, total - gpus, state.capacity)
+    return None
+
+
+def never(state: State, team_name: str, gpus: int, *, preemptible: bool) -> Barrier | None:
+    """What would keep so many GPUs of a team out even if nobody else held any."""
+    team = state.teams[team_name]
+    if not preemptible and gpus > team.guaranteed:
+        return Barrier("guarantee", team.name, 0, team.guaranteed)
+    return _effective_barrier(state, team, gpus, lambda _team: 0)
+
+
+# --- who lends to whom ------------------------------------------------------------------------------------
+
+
+def own_guarantee(team: Team) -> int:
+    """The part of a team's guarantee that is no child's: for its own jobs, and the first to be lent inside."""
+    return max(0, team.guaranteed - sum(child.guaranteed for child in team.children))
+
+
+class Lending(NamedTuple):
+    """Who lends within one parent. pool: from what nobody there is guaranteed. outside: what comes from further out."""
+
+    lent: dict[str, int]
+    pool: int
+    outside: int
+
+
+def lending(parent: Team, pool: int) -> Lending:
+    """Split what is borrowed inside a parent over its lenders: the pool first, then who has most idle."""
+    needs = max(0, parent.own - pool) + sum(need(child) for child in parent.children)
+    from_pool = min(needs, max(0, pool - parent.own))
+    rest = needs - from_pool
+    lent: dict[str, int] = {}
+    for child in sorted(parent.children, key=lambda c: (c.used - c.guaranteed, c.order)):
+        idle = max(0, child.guaranteed - child.used)
+        most = idle if child.lend == UNLIMITED else min(idle, child.lend)
+        lent[child.name] = min(rest, most)
+        rest -= lent[child.name]
+    return Lending(lent, from_pool, rest)
+
+
+def need(team: Team) -> int:
+    """What a branch borrows from outside itself."""
+    if not team.children:
+        return max(0, team.used - team.guaranteed)
+    return lending(team, own_guarantee(team)).outside
+
+
+def team_numbers(state: State, name: str) -> TeamNumbers:
+    """A team's numbers now; KeyError for an unknown team."""
+    team = state.teams[name]
+    parent = team.up or state.root
+    if parent.name == ROOT:
+        pool = max(0, state.capacity - sum(child.guaranteed for child in parent.children))
+    else:
+        pool = own_guarantee(parent)
+    return TeamNumbers(
+        used=team.used,
+        guaranteed_used=min(team.used, team.guaranteed),
+        borrowed=max(0, team.used - team.guaranteed),
+        lent=lending(parent, pool).lent[name],
+        queued=team.queued,
+    )
+
+
+# --- who may take from whom -------------------------------------------------------------------------------
+
+
+class Sides(NamedTuple):
+    """Two teams as seen from their nearest common ancestor: their chains below it, innermost first.
+
+    A side is empty where the team is that ancestor itself.
+    """
+
+    ancestor: Team
+    claimant: tuple[Team, ...]
+    victim: tuple[Team, ...]
+
+
+def sides(state: State, claimant: str, victim: str) -> Sides:
+    """Where the branches of two teams part."""
+    mine = list(state.chain(claimant))
+    theirs = list(state.chain(victim))
+    ancestor = state.root
+    while mine and theirs and mine[-1] is theirs[-1]:
+        ancestor = mine.pop()
+        theirs.pop()
+    return Sides(ancestor, tuple(mine), tuple(theirs))
+
+
+def inside(parts: Sides, gpus: int) -> bool:
+    """Whether the claimant's side stays inside its guarantees with the new gang."""
+    if not parts.claimant:
+        return parts.ancestor.own + gpus <= own_guarantee(parts.ancestor)
+    return all(team.used + gpus <= team.guaranteed for team in parts.claimant)
+
+
+def above(parts: Sides) -> bool:
+    """Whether the victim's side is above its guarantees, all of them."""
+    if not parts.victim:
+        return parts.ancestor.own > own_guarantee(parts.ancestor)
+    return all(team.used > team.guaranteed for team in parts.victim)

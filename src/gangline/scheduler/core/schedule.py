@@ -1,0 +1,192 @@
+"""The cycle: who starts now, for whom others leave, who gets a plan.
+
+Jobs that want the same (a group) get the same answer, so each group is asked once until something makes room: its
+head is tried in order; a place that leaves reservations alone starts it; else its rights of eviction are tried; else
+it may get a plan. A group that was answered no is asked again only after `State.freed`, or when a job joins it.
+
+The cycle runs at the end of every step that has read its inputs to their ends. It depends on the state, and on time
+only through moments at which it asks to be woken (`State.cycle_at_ms`), so that a replay decides the same.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+from gangline.events import decisions as d
+from gangline.events.decisions import Certificate
+from gangline.scheduler.core import claims, plans, quota
+from gangline.scheduler.core.entities import Job, Reservation
+from gangline.scheduler.core.fit import shape_of_spec
+from gangline.scheduler.core.fleet import ROOT_LEVEL, Place, bits, lowest_bits
+from gangline.scheduler.core.order import Order, OrderKey
+from gangline.scheduler.core.state import NEVER, GroupKey
+from gangline.scheduler.core.turn import Turn
+
+PLACED: Final = "placed"
+GROUP_WAITS: Final = "group waits"
+JOB_WAITS: Final = "job waits"
+
+
+def cycle(turn: Turn) -> None:
+    """Decide until nothing more can start."""
+    state = turn.state
+    if turn.now_ms >= state.cycle_at_ms:
+        state.cycle_at_ms = NEVER
+        state.freed()
+    for ready in claims.settle(turn):
+        start_claim(turn, ready)
+    plans.drop_stale(turn)
+    while _pass(turn):
+        pass
+
+
+def _pass(turn: Turn) -> bool:
+    """Try every group that has no answer yet; whether any had none."""
+    state = turn.state
+    epoch = state.epoch
+    asked = [g for g in state.groups if state.answered.get(g) != epoch]
+    if not asked:
+        return False
+    order = Order(state, turn.now_ms)
+    heap = [(order.key(state.groups[g][0][2]), g, 0) for g in asked]
+    heapify(heap)
+    while heap:
+        key, group, index = heappop(heap)
+        members = state.groups.get(group, [])
+        if index >= len(members):
+            if members:
+                state.answered[group] = epoch
+            continue
+        job = members[index][2]
+        now_key = order.key(job)
+        if now_key > key:
+            heappush(heap, (now_key, group, index))
+            continue
+        _try_head(turn, order, heap, group=group, index=index, epoch=epoch)
+    return True
+
+
+def _try_head(
+    turn: Turn,
+    order: Order,
+    heap: list[tuple[OrderKey, GroupKey, int]],
+    *,
+    group: GroupKey,
+    index: int,
+    epoch: int,
+) -> None:
+    """Try one job, and say what is next in its group."""
+    state = turn.state
+    job = state.groups[group][index][2]
+    outcome = attempt(turn, job, order)
+    if outcome == PLACED:
+        members = state.groups.get(group, ())
+        if index < len(members):
+            heappush(heap, (order.key(members[index][2]), group, index))
+    elif outcome == GROUP_WAITS:
+        state.answered[group] = epoch
+        _plan_others(turn, group, index + 1, order)
+    elif index + 1 < len(state.groups[group]):
+        heappush(heap, (order.key(state.groups[group][index + 1][2]), group, index + 1))
+    else:
+        state.answered[group] = epoch
+
+
+def _plan_others(turn: Turn, group: GroupKey, index: int, order: Order) -> None:
+    """The next of the group wait too; those among the first in order get plans of their own."""
+    state = turn.state
+    members = state.groups.get(group, [])
+    most = state.cell.policy["reservations"]
+    for _, _, job in members[index : index + most]:
+        if quota.barrier(state, job.spec.team, job.gpus, preemptible=job.spec.preemptible) is None:
+            plans.plan(turn, job, shape_of_spec(job.spec), order)
+
+
+def attempt(turn: Turn, job: Job, order: Order) -> str:
+    """Start it, evict for it, or plan for it."""
+    state = turn.state
+    shape = shape_of_spec(job.spec)
+    spec = job.spec
+    stopped = quota.barrier(state, spec.team, spec.gpus, preemptible=spec.preemptible)
+    kept_off = False
+    if stopped is None:
+        tree = state.tree_for(shape.selector)
+        place = tree.find(shape)
+        if place is not None:
+            keeping = plans.Keeping(turn, job, order)
+            if not keeping.allows(place):
+                with keeping.without_kept():
+                    place = tree.find(shape)
+            if place is not None:
+                start(turn, job, place, order)
+                return PLACED
+            kept_off = True
+    if claims.claim(turn, job, shape, order):
+        return PLACED
+    if stopped is None:
+        plans.plan(turn, job, shape, order)
+    elif job.id in state.reservations:
+        turn.decide(d.ReservationReleased(job=job.id, why="changed"))
+    return JOB_WAITS if kept_off else GROUP_WAITS
+
+
+def start(turn: Turn, job: Job, place: Place, order: Order) -> None:
+    """The gang holds its place from now on; its members are to make ready."""
+    chosen = tuple(
+        (node.name, bits(lowest_bits(node.avail, count))) for node, count in place.parts
+    )
+    _place(turn, job, chosen, tie=str(order.key(job)), binding="lowest domain that holds it, fullest first")
+
+
+def start_claim(turn: Turn, ready: Reservation) -> None:
+    """All victims are out: the claimant takes exactly what was proven and kept."""
+    job = turn.state.jobs[ready.job]
+    chosen = tuple((seat.node, bits(seat.held)) for seat in ready.seats)
+    _place(turn, job, chosen, tie="", binding="kept for it while its victims left")
+
+
+def _place(
+    turn: Turn, job: Job, chosen: tuple[tuple[str, tuple[int, ...]], ...], *, tie: str, binding: str
+) -> None:
+    state = turn.state
+    seats = []
+    rank = 0
+    for name, gpus in sorted(chosen, key=lambda part: state.nodes[part[0]].rank):
+        seats.append(d.Seat(node=name, gpus=gpus, first_rank=rank))
+        rank += len(gpus)
+    level, crossed = span(turn, [name for name, _ in chosen])
+    team = state.teams[job.spec.team]
+    before = max(0, team.used - team.guaranteed)
+    after = max(0, team.used + job.gpus - team.guaranteed)
+    reserved = job.id in state.reservations
+    turn.decide(
+        d.GangPlaced(
+            job=job.id,
+            attempt=job.attempt + 1,
+            seats=tuple(seats),
+            level=level,
+            crossed=crossed,
+            borrowed=after - before,
+            certificate=Certificate(
+                binding=binding, tie=tie, policy_version=state.cell.policy_version
+            ),
+        )
+    )
+    if reserved:
+        turn.decide(d.ReservationReleased(job=job.id, why="started"))
+
+
+def span(turn: Turn, names: list[str]) -> tuple[str, int]:
+    """The lowest level that holds all the nodes, and how many domains of the level below it they use."""
+    if len(names) == 1:
+        return "node", 1
+    tree = turn.state.tree
+    domains = {id(leaf): leaf for name in names if (leaf := tree.leaf_of[name])}
+    crossed = len(names)
+    while len(domains) > 1:
+        crossed = len(domains)
+        above = [domain.parent for domain in domains.values()]
+        domains = {id(parent): parent for parent in above if parent is not None}
+    lowest = next(iter(domains.values()))
+    return (lowest.level or ROOT_LEVEL), crossed

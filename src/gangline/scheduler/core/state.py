@@ -1,0 +1,507 @@
+"""The scheduler's state: the entities, what is derived from them, and what has been touched since it was asked.
+
+Only `apply.py` changes it. Derived parts (free GPUs of nodes and domains, use of teams, the queue's groups, timers)
+are kept in step by the small methods here, and can be built anew from the entities alone (`rebuild`), which is how a
+snapshot becomes a state.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from typing import Final
+
+from gangline.events.decisions import Outcome
+from gangline.scheduler.core import policy
+from gangline.scheduler.core.entities import (
+    Cell,
+    Done,
+    Entity,
+    Job,
+    Kept,
+    Node,
+    Reservation,
+    Team,
+)
+from gangline.scheduler.core.fleet import Tree, mask_of
+from gangline.scheduler.core.lifecycle import Phase
+from gangline.scheduler.core.usage import grown
+
+ROOT: Final = ""
+NEVER: Final = 1 << 62
+HOLDING: Final = (Phase.STARTING, Phase.RUNNING, Phase.STOPPING)
+
+GroupKey = tuple[object, ...]
+TimerKey = tuple[int, str, str]
+
+
+class State:
+    """Everything the scheduler knows. See the entities for what each holds."""
+
+    def __init__(self) -> None:
+        """Begin a new cell: no nodes, no teams, default policy."""
+        self.cell = Cell(policy=policy.defaults())
+        self.jobs: dict[str, Job] = {}
+        self.nodes: dict[str, Node] = {}
+        self.teams: dict[str, Team] = {}
+        self.reservations: dict[str, Reservation] = {}
+        self.done: dict[str, Done] = {}
+        # derived
+        self.root = Team(name=ROOT, order=0)
+        self.tree = Tree()
+        self.trees: dict[tuple[tuple[str, str], ...], Tree] = {(): self.tree}
+        self.capacity = 0
+        self.lending_limited = False
+        self.groups: dict[GroupKey, list[tuple[int, int, Job]]] = {}
+        self.dependents: dict[str, list[str]] = {}
+        self.reserved_on: dict[str, list[str]] = {}
+        self.holding: dict[str, Job] = {}
+        self.arrays: dict[str, int] = {}
+        self.unverified: dict[str, None] = {}
+        self.unexplained: dict[str, None] = {}
+        self.fits: dict[object, object] = {}
+        self.windowed: dict[str, None] = {}
+        self.answered: dict[GroupKey, int] = {}
+        self.cycle_at_ms = NEVER
+        self.timers: list[TimerKey] = []
+        self.touched: dict[str, None] = {}
+        self.dirty: dict[tuple[str, str], None] = {}
+        self.hashes: dict[tuple[str, str], int] = {}
+        self.digest_sum = 0
+        self.epoch = 0
+        self.causes_stale = False
+
+    # --- touching -----------------------------------------------------------------------------------------
+
+    def touch(self, entity: Entity) -> None:
+        """Its digest has to be computed again."""
+        self.dirty[key_of(entity)] = None
+
+    def wake(self, at_ms: int, kind: str, name: str = "") -> None:
+        """Time alone will matter then; whoever is woken looks whether it still does."""
+        heappush(self.timers, (at_ms, kind, name))
+
+    def freed(self) -> None:
+        """Something that waits may start now: answers that were no may be yes."""
+        self.epoch += 1
+        self.causes_stale = True
+
+    # --- nodes --------------------------------------------------------------------------------------------
+
+    def tree_for(self, selector: tuple[tuple[str, str], ...]) -> Tree:
+        """The tree of the nodes that match; made when first asked for."""
+        tree = self.trees.get(selector)
+        if tree is None:
+            tree = self.trees[selector] = Tree()
+            for node in self.nodes.values():
+                if matches(node, selector):
+                    tree.add(node)
+                    tree.count(node, node.avail.bit_count())
+        return tree
+
+    def enter_node(self, node: Node) -> None:
+        """Derive what a new node brings."""
+        self.capacity += node.gpus
+        self.fits = {}
+        for selector, tree in self.trees.items():
+            if matches(node, selector):
+                tree.add(node)
+        node.rank = self.tree.rank(node)
+
+    def leave_node(self, node: Node) -> None:
+        """Undo what a node brought."""
+        self.capacity -= node.gpus
+        self.fits = {}
+        for tree in self.trees.values():
+            if node.name in tree.counted:
+                tree.remove(node)
+
+    def refresh(self, node: Node) -> None:
+        """Count its free GPUs again; more than before is news for the queue."""
+        avail = node.usable & ~node.used & ~node.claimed
+        if avail & ~node.avail:
+            self.freed()
+        elif avail != node.avail:
+            self.causes_stale = True
+        self.set_avail(node, avail)
+
+    def set_avail(self, node: Node, avail: int) -> None:
+        """Say which GPUs of a node new work may have; also used, and undone, by what-if searches."""
+        if avail == node.avail:
+            return
+        node.avail = avail
+        free = avail.bit_count()
+        for tree in self.trees.values():
+            if node.name in tree.counted:
+                tree.count(node, free)
+
+    def seat(self, job: Job) -> None:
+        """A gang takes its GPUs."""
+        for index, seat in enumerate(job.seats):
+            node = self.nodes.get(seat.node)
+            if node is None:
+                continue
+            node.used |= mask_of(seat.gpus)
+            node.gangs[job.id] = index
+            self.refresh(node)
+            self.touched[seat.node] = None
+        self.holding[job.id] = job
+        self.use(job.spec.team, job.gpus)
+
+    def unseat(self, job: Job) -> None:
+        """A gang lets its GPUs go."""
+        for seat in job.seats:
+            node = self.nodes.get(seat.node)
+            if node is None:
+                continue
+            node.used &= ~mask_of(seat.gpus)
+            node.gangs.pop(job.id, None)
+            self.touched[seat.node] = None
+        del self.holding[job.id]
+        self.use(job.spec.team, -job.gpus)
+
+    # --- teams --------------------------------------------------------------------------------------------
+
+    def chain(self, name: str) -> Iterator[Team]:
+        """The team and its ancestors, innermost first, without the root."""
+        team: Team | None = self.teams[name]
+        while team is not None and team.name != ROOT:
+            yield team
+            team = team.up
+
+    def use(self, name: str, gpus: int) -> None:
+        """A team's own jobs hold so many GPUs more."""
+        half_life = self.cell.policy["usage_half_life"]
+        for team in self.chain(name):
+            team.usage = self.usage_of(team, half_life)
+            team.usage_ms = self.cell.now_ms
+            team.used += gpus
+            # A team that comes to borrow has gangs that may be reclaimed now.
+            if team.used > team.guaranteed >= team.used - gpus:
+                self.freed()
+            self.touch(team)
+        self.teams[name].own += gpus
+        if gpus < 0:
+            self.freed()
+
+    def usage_of(self, team: Team, half_life_ms: int, now_ms: int | None = None) -> int:
+        """Decayed GPU-milliseconds of the branch now."""
+        now = self.cell.now_ms if now_ms is None else now_ms
+        elapsed = now - team.usage_ms
+        return grown(team.usage, rate=team.used, elapsed_ms=elapsed, half_life_ms=half_life_ms)
+
+    def settle_usage(self) -> None:
+        """Bring every team's decayed use up to now, before what it depends on changes."""
+        half_life = self.cell.policy["usage_half_life"]
+        for team in self.teams.values():
+            team.usage = self.usage_of(team, half_life)
+            team.usage_ms = self.cell.now_ms
+            self.touch(team)
+
+    def count_waiting(self, team: Team) -> None:
+        """Count the jobs that wait for a team; some may have come before the team was known."""
+        waiting = [
+            job
+            for job in self.jobs.values()
+            if job.phase is Phase.QUEUED and job.spec.team == team.name
+        ]
+        team.queued = len(waiting)
+        team.wanted = sum(job.gpus for job in waiting)
+        for job in waiting:
+            self.regroup(job)
+
+    def link_teams(self) -> None:
+        """Hang the teams under their parents again, and add their use up."""
+        self.root = Team(name=ROOT, order=0)
+        for team in self.teams.values():
+            team.children = []
+            team.used = team.own
+        for team in self.teams.values():
+            parent = self.teams[team.parent] if team.parent else self.root
+            team.up = parent
+            parent.children.append(team)
+        self.lending_limited = any(team.lend >= 0 for team in self.teams.values())
+        for team in self.teams.values():
+            above = team.up
+            while above is not None and above is not self.root:
+                above.used += team.own
+                above = above.up
+
+    # --- the queue ----------------------------------------------------------------------------------------
+
+    def enqueue(self, job: Job) -> None:
+        """It waits; where nothing but room is missing it stands in its group."""
+        team = self.teams.get(job.spec.team)
+        if team is not None:
+            team.queued += 1
+            team.wanted += job.gpus
+        self.causes_stale = True
+        self.regroup(job)
+
+    def dequeue(self, job: Job) -> None:
+        """It waits no more."""
+        team = self.teams.get(job.spec.team)
+        if team is not None:
+            team.queued -= 1
+            team.wanted -= job.gpus
+        self.ungroup(job)
+
+    def regroup(self, job: Job) -> None:
+        """Stand in the right group, or in none while held, backed off or waiting for another job."""
+        self.ungroup(job)
+        if job.phase is not Phase.QUEUED or job.held_by or job.not_before_ms or job.waiting_for:
+            return
+        if job.spec.team not in self.teams or self.has_claim(job.id):
+            return
+        job.group = group_of(job)
+        insort(self.groups.setdefault(job.group, []), (job.submitted_ms, job.number, job))
+        self.answered.pop(job.group, None)
+
+    def ungroup(self, job: Job) -> None:
+        """Stand in no group."""
+        if not job.group:
+            return
+        members = self.groups[job.group]
+        members.remove((job.submitted_ms, job.number, job))
+        if not members:
+            del self.groups[job.group]
+        job.group = ()
+
+    def link_dependencies(self, job: Job) -> None:
+        """Count the jobs it waits for, and be found by them when they end."""
+        missing = 0
+        for other in job.spec.after:
+            if not self.succeeded(other):
+                missing += 1
+                self.dependents.setdefault(other, []).append(job.id)
+        job.waiting_for = missing
+
+    def enter_array(self, job: Job) -> None:
+        """A task of an array lives."""
+        if job.array:
+            self.arrays[job.array] = self.arrays.get(job.array, 0) + 1
+
+    def leave_array(self, job: Job) -> None:
+        """A task of an array has ended; with the last one the array has, as well as its worst task."""
+        self.arrays[job.array] -= 1
+        if self.arrays[job.array]:
+            return
+        del self.arrays[job.array]
+        outcome = str(Outcome.SUCCEEDED)
+        index = 1
+        while (done := self.done.get(f"{job.array}.{index}")) is not None:
+            outcome = outcome if done.outcome == Outcome.SUCCEEDED else done.outcome
+            index += 1
+        self.end(Done(id=job.array, outcome=outcome, at_ms=self.cell.now_ms))
+
+    def end(self, done: Done) -> None:
+        """Remember how something ended, and let those that wait for its success stand in the queue."""
+        self.done[done.id] = done
+        self.touch(done)
+        if done.outcome != Outcome.SUCCEEDED:
+            return
+        for name in self.dependents.pop(done.id, ()):
+            job = self.jobs.get(name)
+            if job is not None:
+                job.waiting_for -= 1
+                self.regroup(job)
+
+    def succeeded(self, job_id: str) -> bool:
+        """Whether a job, or every task of an array, has succeeded."""
+        done = self.done.get(job_id)
+        return done is not None and done.outcome == Outcome.SUCCEEDED
+
+    # --- reservations -------------------------------------------------------------------------------------
+
+    def reserve(self, reservation: Reservation) -> None:
+        """Room is kept."""
+        self.reservations[reservation.job] = reservation
+        for seat in reservation.seats:
+            self.reserved_on.setdefault(seat.node, []).append(reservation.job)
+            if seat.held:
+                self._claim(seat, seat.held)
+        self.touch(reservation)
+        if reservation.kind == "claim":
+            self.ungroup(self.jobs[reservation.job])
+
+    def unreserve(self, job_id: str) -> None:
+        """Room is kept no longer."""
+        reservation = self.reservations.pop(job_id)
+        for seat in reservation.seats:
+            names = self.reserved_on[seat.node]
+            names.remove(job_id)
+            if not names:
+                del self.reserved_on[seat.node]
+            node = self.nodes.get(seat.node)
+            if node is not None and seat.held:
+                node.claimed &= ~seat.held
+                self.refresh(node)
+        self.touch(reservation)
+        self.freed()
+        job = self.jobs.get(job_id)
+        if job is not None:
+            self.regroup(job)
+
+    def disturb(self, job: Job) -> None:
+        """A gang came or went: plans that keep room on its nodes may be made again."""
+        for seat in job.seats:
+            for name in self.reserved_on.get(seat.node, ()):
+                reservation = self.reservations[name]
+                if not reservation.disturbed:
+                    reservation.disturbed = True
+                    self.touch(reservation)
+
+    def has_claim(self, job_id: str) -> bool:
+        """Whether victims are leaving, or have left, for this job."""
+        reservation = self.reservations.get(job_id)
+        return reservation is not None and reservation.kind == "claim"
+
+    def _claim(self, seat: Kept, mask: int) -> None:
+        node = self.nodes[seat.node]
+        node.claimed |= mask
+        self.refresh(node)
+
+    def keep_for_claim(self, node: Node, mask: int) -> None:
+        """GPUs that become free go to a claim on this node that still lacks some, earliest first."""
+        for job_id in self.reserved_on.get(node.name, ()):
+            reservation = self.reservations[job_id]
+            if reservation.kind != "claim":
+                continue
+            for seat in reservation.seats:
+                lacking = seat.gpus - seat.held.bit_count() if seat.node == node.name else 0
+                if lacking > 0:
+                    taken = take_bits(mask & node.sound & ~node.claimed, lacking)
+                    seat.held |= taken
+                    node.claimed |= taken
+                    mask &= ~taken
+                    self.touch(reservation)
+
+    # --- timers -------------------------------------------------------------------------------------------
+
+    def forget_timers(self, until_ms: int) -> None:
+        """Whoever only folds has no use for timers that are past; a leader sets all anew."""
+        while self.timers and self.timers[0][0] <= until_ms:
+            heappop(self.timers)
+
+    def rearm(self) -> None:
+        """Set every timer anew, from the entities alone; also forgets what was answered."""
+        self.timers = []
+        self.answered = {}
+        self.cycle_at_ms = NEVER
+        for job in self.jobs.values():
+            self._arm_job(job)
+        for node in self.nodes.values():
+            self._arm_node(node)
+
+    def _arm_job(self, job: Job) -> None:
+        policy_ = self.cell.policy
+        if job.phase is Phase.QUEUED:
+            if job.not_before_ms:
+                self.wake(job.not_before_ms, "backoff", job.id)
+            if job.gpus >= policy_["large_gang_gpus"]:
+                self.wake(job.queued_ms + policy_["large_gang_wait_bound"], "cycle")
+        elif job.phase is Phase.STARTING:
+            since = max(job.placed_ms, self.cell.deadlines_from_ms)
+            self.wake(since + policy_["start_timeout"], "start", job.id)
+        elif job.phase is Phase.STOPPING:
+            since = max(job.stop_ms, self.cell.deadlines_from_ms)
+            self.wake(since + job.stop_grace_ms + policy_["stop_timeout"], "stop", job.id)
+        if job.started_ms and job.spec.limit_ms is not None and job.phase is Phase.RUNNING:
+            self.wake(job.started_ms + job.spec.limit_ms - job.resumed_ms, "limit", job.id)
+
+    def _arm_node(self, node: Node) -> None:
+        if node.silent_ms and not node.lost:
+            since = max(node.silent_ms, self.cell.deadlines_from_ms)
+            self.wake(since + self.cell.policy["lost_after"], "lost", node.name)
+        for at_ms, kind in (
+            (node.unready_until_ms, "unready"),
+            (node.quarantined_until_ms, "quarantine"),
+            (node.deadline_ms, "service"),
+        ):
+            if at_ms:
+                self.wake(at_ms, kind, node.name)
+        for window in node.windows:
+            self.wake(window.from_ms, "window", node.name)
+
+    # --- rebuilding ---------------------------------------------------------------------------------------
+
+    def rebuild(self) -> None:
+        """Derive everything from the entities, as after reading a snapshot."""
+        for node in self.nodes.values():
+            self.enter_node(node)
+            node.stuck = 0
+            if node.windows:
+                self.windowed[node.name] = None
+            for lingering in node.lingering:
+                node.stuck |= lingering.gpus
+        self.link_teams()
+        for reservation in sorted(self.reservations.values(), key=lambda r: r.planned_ms):
+            for seat in reservation.seats:
+                self.reserved_on.setdefault(seat.node, []).append(reservation.job)
+                if seat.node in self.nodes:
+                    self.nodes[seat.node].claimed |= seat.held
+        usage = {t.name: (t.usage, t.usage_ms) for t in self.teams.values()}
+        for job in self.jobs.values():
+            self.enter_array(job)
+            self.link_dependencies(job)
+            if job.phase in HOLDING:
+                self.seat(job)
+            else:
+                self.enqueue(job)
+                if job.phase is Phase.QUEUED and not job.attempt and not job.cause:
+                    self.unverified[job.id] = None
+        for team in self.teams.values():
+            team.usage, team.usage_ms = usage[team.name]
+        for node in self.nodes.values():
+            self.refresh(node)
+        self.rearm()
+        self.touched.clear()
+        self.dirty.clear()
+
+
+def key_of(entity: Entity) -> tuple[str, str]:
+    """What names an entity: its class and its own name."""
+    kind = type(entity).__name__
+    if isinstance(entity, Cell):
+        return kind, ""
+    if isinstance(entity, Reservation):
+        return kind, entity.job
+    if isinstance(entity, Job | Done):
+        return kind, entity.id
+    return kind, entity.name
+
+
+def matches(node: Node, selector: tuple[tuple[str, str], ...]) -> bool:
+    """Whether a node has all the labels."""
+    return all(node.labels.get(key) == value for key, value in selector)
+
+
+def selector_of(job: Job) -> tuple[tuple[str, str], ...]:
+    """A job's selector in a form that can be a key."""
+    return tuple(sorted(job.spec.selector.items())) if job.spec.selector else ()
+
+
+def group_of(job: Job) -> GroupKey:
+    """Jobs of one group get the same answer from one state of the fleet."""
+    spec = job.spec
+    return (
+        spec.team,
+        int(job.job_class),
+        spec.gpus,
+        spec.gpus_per_node or 0,
+        job.required_level,
+        spec.preemptible,
+        selector_of(job),
+    )
+
+
+def take_bits(mask: int, count: int) -> int:
+    """The lowest `count` bits of the mask, or all where there are fewer."""
+    taken = 0
+    while mask and count:
+        low = mask & -mask
+        taken |= low
+        mask &= ~low
+        count -= 1
+    return taken

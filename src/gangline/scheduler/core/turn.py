@@ -1,0 +1,71 @@
+"""One step in the making: what has been decided so far, and the means to decide and to refuse."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from gangline.events import decisions as d
+from gangline.scheduler.core.apply import apply
+from gangline.scheduler.core.inputs import Fact
+from gangline.scheduler.core.state import State
+
+
+class Refusal(StrEnum):
+    """Why a fact changes nothing."""
+
+    UNDECODABLE = "undecodable"
+    UNKNOWN_KIND = "unknown kind of fact for this topic"
+    BAD_NAME = "a name must be 1 to 128 printable characters without spaces"
+    BAD_VALUE = "a value is out of range"
+    DUPLICATE = "duplicate"
+    NO_SUCH_JOB = "no such job"
+    JOB_ENDED = "the job has ended"
+    NO_SUCH_TEAM = "no such team"
+    NO_SUCH_NODE = "no such node"
+    NO_SUCH_GPU = "no such GPU on the node"
+    NO_SUCH_KEY = "no such policy key"
+    TEAM_CYCLE = "a team cannot be its own ancestor"
+    OTHER_LEVELS = "the levels of the node's path differ from the fleet's"
+    NOT_ITS_NODE = "a node may state facts of itself only"
+    OLD_ATTEMPT = "an older attempt"
+    NOT_ITS_MEMBER = "the node has no member of this attempt"
+    WRONG_PHASE = "not in this phase of the job"
+    ALREADY_SO = "already so"
+
+
+@dataclass(slots=True)
+class Turn:
+    """A step under way. now_ms: its time. caught_up: all inputs were read to their ends."""
+
+    state: State
+    now_ms: int
+    caught_up: bool
+    decisions: list[d.Decision] = field(default_factory=list)
+    refused: dict[tuple[str, int, str, str], list[int]] = field(default_factory=dict)
+
+    def decide(self, decision: d.Decision) -> None:
+        """Make a decision: the state changes at once, and the batch will tell."""
+        apply(self.state, decision, self.now_ms)
+        self.decisions.append(decision)
+
+    def refuse(self, fact: Fact, reason: Refusal, detail: str = "") -> None:
+        """A fact changes nothing; refusals of one kind are told together at the end of the step."""
+        key = (fact.topic, fact.partition, str(reason), detail)
+        self.refused.setdefault(key, []).append(fact.offset)
+
+    def tell_refusals(self) -> None:
+        """Decide the refusals gathered so far."""
+        for (topic, partition, reason, detail), offsets in self.refused.items():
+            self.decide(
+                d.InputRejected(
+                    topic=topic,
+                    partition=partition,
+                    first=offsets[0],
+                    last=offsets[-1],
+                    count=len(offsets),
+                    reason=reason,
+                    detail=detail,
+                )
+            )
+        self.refused = {}
