@@ -7,7 +7,7 @@ with Client() as gangline: job = gangline.submit(JobSpec(team="vision", gpus=8, 
 
 Every submission carries an idempotency key, so a request whose answer was lost is sent again
 without fear of a second job. Where the API is comes from `url`, else GANGLINE_URL, else the stack
-that `gangline up` started (GANGLINE_DIR, `.gangline`); the token from `token`, else GANGLINE_API_TOKEN.
+that `gangline up` started (GANGLINE_DIR, `.gangline`); the token is `token`, or GANGLINE_API_TOKEN.
 """
 
 from __future__ import annotations
@@ -336,6 +336,17 @@ class Client:
                 raise failure
             time.sleep(max(wait_s, pause_s * random.uniform(0.5, 1.0)))  # noqa: S311 - jitter
             pause_s = min(pause_s * 2, 2.0)
+
+    def read_part(self, path: str, *, attempt: int, offset: int) -> tuple[bytes, int]:
+        """Bytes of a job's output from an offset on, and where to go on."""
+        params = {"attempt": attempt, "offset": offset}
+        try:
+            response = self._http.get(path, params=params)
+        except httpx2.TransportError as error:
+            raise UnreachableError(f"no API answers at {self.url}: {error}") from error
+        if not response.is_success:
+            raise _error_of(response)
+        return response.content, int(response.headers.get("x-next-offset", offset))
 
     def _once(
         self, method: str, path: str, body: object, params: dict[str, Any], headers: dict[str, str]

@@ -11,7 +11,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from gangline.api import health, jobs, operators, page, reads, stream
+from gangline.api import health, jobs, logs, operators, page, reads, stream
 from gangline.api.guard import Guard
 from gangline.api.metrics import Measured, Metrics
 from gangline.api.problems import ProblemError, slug_of_status
@@ -55,7 +55,7 @@ def create_app(
     app.state.tokens = None if settings.tokens is None else TokenFile(settings.tokens)
     app.state.metrics = Metrics(views)
     app.state.streams = stream.Streams()
-    for room in (jobs, operators, reads, stream, health, page):
+    for room in (jobs, logs, operators, reads, stream, health, page):
         app.include_router(room.router)
     page.mount(app)
     _answer_problems(app)

@@ -10,7 +10,8 @@ from starlette.concurrency import run_in_threadpool
 from gangline.api.auth import Principal, Verb, authorise
 from gangline.api.jobs import Accepted, Caller, Desk, OpenDesk, Why
 from gangline.api.names import Name, Text
-from gangline.api.problems import ProblemError, nearest
+from gangline.api.nearest import nearest
+from gangline.api.problems import ProblemError
 from gangline.api.spec_json import Duration, PositiveDuration, checked, parse_body
 from gangline.events import facts
 from gangline.events.log import Topic

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import JSONResponse
@@ -68,9 +67,3 @@ def slug_of_status(status: int) -> str:
     """The problem that stands for a bare status of the framework's own."""
     fitting = {404: "not-found", 405: "method-not-allowed", 422: "invalid"}
     return fitting.get(status, "bad-request" if status < 500 else "internal")
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """`; did you mean …?` with the most similar known name, or nothing."""
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f"; did you mean {close[0]}?" if close else ""

@@ -14,7 +14,8 @@ from gangline.api.auth import Verb, authorise
 from gangline.api.durations import parse_at_ms
 from gangline.api.jobs import Caller, OpenDesk
 from gangline.api.names import Name
-from gangline.api.problems import ProblemError, nearest
+from gangline.api.nearest import nearest
+from gangline.api.problems import ProblemError
 from gangline.api.publisher import submitted_spec
 from gangline.api.views import Row, Views, read_your_writes
 

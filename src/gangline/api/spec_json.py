@@ -23,7 +23,8 @@ from pydantic import (
 
 from gangline.api.durations import parse_ms
 from gangline.api.names import Name, Text
-from gangline.api.problems import ProblemError, nearest
+from gangline.api.nearest import nearest
+from gangline.api.problems import ProblemError
 from gangline.events import spec as words
 
 Model = TypeVar("Model", bound=BaseModel)

@@ -6,10 +6,11 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Final
 
 import click
+
+from gangline.api.nearest import nearest
 
 FAILED: Final = 1
 USAGE: Final = 2
@@ -68,9 +69,7 @@ def _usage(error: click.ClickException) -> str:
     said = _one_line(error.message or error)  # type: ignore[arg-type]
     if isinstance(error, click.NoSuchOption):
         known = [o for p in context.command.params for o in p.opts] if context is not None else []
-        close = difflib.get_close_matches(error.option_name, known, n=1)
-        said = f"there is no option {error.option_name}"
-        said += f"; did you mean {close[0]}?" if close else ""
+        said = f"there is no option {error.option_name}{nearest(error.option_name, known)}"
     elif isinstance(error, click.MissingParameter):
         said = error.format_message()
     elif isinstance(error, click.BadParameter):

@@ -1,0 +1,103 @@
+"""What jobs print, from the agents' log servers, for whoever may read jobs' private parts."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final
+from urllib.parse import quote
+
+import httpx2
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from gangline.api.auth import Verb, authorise
+from gangline.api.jobs import Caller
+from gangline.api.names import Name
+from gangline.api.problems import ProblemError
+from gangline.api.reads import OpenViews, job_or_problem
+from gangline.api.views import Views
+
+router = APIRouter(prefix="/v1", tags=["jobs"])
+
+_TIMEOUT_S: Final = 5.0
+_PASSED_ON: Final = ("x-next-offset", "x-size")
+
+
+@router.get("/jobs/{job}/logs")
+def files(
+    job: Name,
+    request: Request,
+    views: OpenViews,
+    caller: Caller,
+    attempt: Annotated[int | None, Query(ge=1)] = None,
+) -> dict[str, Any]:
+    """The files that an attempt of a job (its last one) writes to, over all its nodes."""
+    authorise(caller, Verb.READ_PRIVATE, str(job_or_problem(views, job)["team"]))
+    found = _attempt(views, job, attempt)
+    listed = []
+    for node in _nodes(found):
+        answer = _ask(request, views, node, f"/logs/{quote(job, safe='')}/{found['attempt']}")
+        listed += [{"node": node, **each} for each in json.loads(answer.content)["files"]]
+    return {"job": job, "attempt": found["attempt"], "state": found["state"], "files": listed}
+
+
+@router.get("/jobs/{job}/logs/{node}/{file}")
+def part(  # noqa: PLR0913, PLR0917 - parameters of a route
+    job: Name,
+    node: Name,
+    file: Name,
+    request: Request,
+    views: OpenViews,
+    caller: Caller,
+    attempt: Annotated[int | None, Query(ge=1)] = None,
+    offset: Annotated[int, Query(ge=0)] = 0,
+    limit: Annotated[int, Query(ge=1, le=1_048_576)] = 1_048_576,
+) -> Response:
+    """A part of one of them. `X-Next-Offset` says where to go on, `X-Size` how long it is."""
+    authorise(caller, Verb.READ_PRIVATE, str(job_or_problem(views, job)["team"]))
+    number = _attempt(views, job, attempt)["attempt"]
+    path = f"/logs/{quote(job, safe='')}/{number}/{quote(file, safe='')}"
+    answer = _ask(request, views, node, path, {"offset": offset, "limit": limit})
+    headers = {name: answer.headers[name] for name in _PASSED_ON if name in answer.headers}
+    return Response(answer.content, headers=headers, media_type="application/octet-stream")
+
+
+def _attempt(views: Views, job: str, number: int | None) -> Mapping[str, Any]:
+    """An attempt's row, or a problem."""
+    rows = views.rows("attempts", where={"job": job}, after="", limit=10_000)
+    wanted = [row for row in rows if number in (None, row["attempt"])]
+    if not wanted:
+        which = "no attempt yet" if number is None else f"no attempt {number}"
+        raise ProblemError("not-found", f"{job} has {which}, so it has printed nothing")
+    return wanted[-1]
+
+
+def _nodes(attempt: Mapping[str, Any]) -> Iterator[str]:
+    """The nodes of an attempt in rank order, each once."""
+    yield from dict.fromkeys(str(seat["node"]) for seat in attempt["seats"])
+
+
+def _ask(
+    request: Request,
+    views: Views,
+    node: str,
+    path: str,
+    params: Mapping[str, int] | None = None,
+) -> httpx2.Response:
+    """One request to a node's log server, or a problem."""
+    rows = views.rows("nodes", where={"node": node}, after="", limit=1)
+    address = str(rows[0]["address"]) if rows else ""
+    if ":" not in address:
+        raise ProblemError("agent-unreachable", f"node {node} serves no logs")
+    token = request.app.state.settings.agent_token
+    headers = {"Authorization": f"Bearer {token}"}
+    try:
+        answer = httpx2.get(
+            f"http://{address}{path}", params=params, headers=headers, timeout=_TIMEOUT_S
+        )
+    except httpx2.TransportError as error:
+        raise ProblemError("agent-unreachable", f"{node} at {address}: {error}") from error
+    if answer.status_code == 404:
+        raise ProblemError("not-found", f"node {node} keeps no such log")
+    if not answer.is_success:
+        raise ProblemError("agent-unreachable", f"{node} answers {answer.status_code}")
+    return answer

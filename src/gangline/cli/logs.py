@@ -1,0 +1,104 @@
+"""`gangline logs`: what a job prints."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+import click
+
+from gangline.cli.connection import connect
+from gangline.cli.output import say
+
+if TYPE_CHECKING:
+    from gangline.client import Client
+
+_POLL_S: Final = 0.5
+
+
+@dataclass(slots=True)
+class _File:
+    """A file of an attempt, and how much of it was shown. prefix: where there are several."""
+
+    path: str
+    prefix: bytes
+    offset: int = 0
+    rest: bytes = b""
+
+
+@click.command("logs")
+@click.argument("job")
+@click.option("--attempt", type=click.IntRange(min=1), help="[default: the last one]")
+@click.option("--rank", type=click.IntRange(min=0), help="Only this rank's output.")
+@click.option("--tail", type=click.IntRange(min=0), help="Only so many bytes from the end.")
+@click.option("-f", "--follow", is_flag=True, help="Go on until the attempt has ended.")
+def command_logs(
+    *, job: str, attempt: int | None, rank: int | None, tail: int | None, follow: bool
+) -> None:
+    """What a job prints; each line begins with its rank where there are several."""
+    with connect() as client:
+        listing = _listing(client, job, attempt)
+        files = _files(listing, rank, tail)
+        if not files:
+            say(f"{job} has printed nothing yet")
+        while True:
+            ended = listing["state"] in ("ended", "aborted")
+            for file in files:
+                _show(client, file, listing["attempt"])
+            if ended or not follow:
+                break
+            time.sleep(_POLL_S)
+            listing = _listing(client, job, listing["attempt"])
+            known = {file.path for file in files}
+            files += [file for file in _files(listing, rank, None) if file.path not in known]
+        for file in files:
+            _write(file, b"", last=True)
+
+
+def _listing(client: Client, job: str, attempt: int | None) -> dict[str, Any]:
+    found: dict[str, Any] = client.request(
+        "GET", f"/v1/jobs/{quote(job, safe='')}/logs", params={"attempt": attempt}
+    )
+    return found
+
+
+def _files(listing: dict[str, Any], rank: int | None, tail: int | None) -> list[_File]:
+    """The files to show, in order of rank; rotated ones are left alone."""
+    job = quote(listing["job"], safe="")
+    shown = []
+    for each in listing["files"]:
+        name, _, stream = each["file"].partition(".")
+        number = int(name.partition("-")[2])
+        if stream in ("out", "err") and rank in (None, number):
+            start = max(0, each["size"] - tail) if tail is not None else 0
+            path = f"/v1/jobs/{job}/logs/{each['node']}/{each['file']}"
+            shown.append((number, stream, _File(path, f"{number}| ".encode(), start)))
+    shown.sort(key=lambda one: one[:2])
+    if len({number for number, _, _ in shown}) <= 1:
+        for _, _, file in shown:
+            file.prefix = b""
+    return [file for _, _, file in shown]
+
+
+def _show(client: Client, file: _File, attempt: int) -> None:
+    """What is new of a file."""
+    while True:
+        data, following = client.read_part(file.path, attempt=attempt, offset=file.offset)
+        file.offset = following
+        _write(file, data, last=False)
+        if not data:
+            return
+
+
+def _write(file: _File, data: bytes, *, last: bool) -> None:
+    """Whole lines to stdout; a line that is not whole yet waits for its end."""
+    *lines, file.rest = (file.rest + data).split(b"\n")
+    if last and file.rest:
+        lines.append(file.rest)
+        file.rest = b""
+    for line in lines:
+        sys.stdout.buffer.write(file.prefix + line + b"\n")
+    sys.stdout.buffer.flush()

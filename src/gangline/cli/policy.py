@@ -1,0 +1,74 @@
+"""`gangline policy`: every number that an operator may change."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from gangline.cli.connection import connect
+from gangline.cli.output import Column, output_options, put, put_one, say
+
+_COLUMNS: Final = (
+    Column("key", "KEY"),
+    Column("default", "DEFAULT", right=True),
+    Column("unit", "UNIT"),
+    Column("meaning", "MEANING"),
+)
+
+
+@click.group("policy", invoke_without_command=True)
+@click.pass_context
+@output_options
+def command_policy(context: click.Context, *, output: str | None) -> None:
+    """List the policy's keys with units and defaults; `gangline policy set` changes them."""
+    if context.invoked_subcommand is not None:
+        return
+    from gangline.api.durations import show_ms  # noqa: PLC0415 - standard library only
+    from gangline.scheduler.core.policy import KEYS  # noqa: PLC0415
+
+    rows = [
+        {
+            "key": key.name,
+            "default": show_ms(key.default) if key.unit == "ms" else key.default,
+            "unit": "duration" if key.unit == "ms" else key.unit,
+            "meaning": key.doc,
+        }
+        for key in KEYS.values()
+    ]
+    put(rows, output=output, columns=_COLUMNS, key="key")
+
+
+@command_policy.command("set")
+@click.argument("pairs", nargs=-1, required=True, metavar="KEY=VALUE…")
+@output_options
+def set_policy(*, pairs: tuple[str, ...], output: str | None) -> None:
+    """Give keys new values, like `gangline policy set start_timeout=90s retries=1`."""
+    values = dict(map(_value, pairs))
+    with connect() as client:
+        done = client.request("PUT", "/v1/policy", body={"values": values})
+        if output in (None, "table", "wide"):
+            say(f"set {' '.join(pairs)}")
+        else:
+            put_one({**values, **done}, output=output, key="position", text=str)
+
+
+def _value(pair: str) -> tuple[str, int]:
+    """A key and its number: milliseconds of a duration, or a count."""
+    from gangline.api.durations import parse_ms  # noqa: PLC0415 - standard library only
+    from gangline.api.nearest import nearest  # noqa: PLC0415
+    from gangline.scheduler.core.policy import KEYS  # noqa: PLC0415
+
+    name, equals, text = pair.partition("=")
+    key = KEYS.get(name)
+    if not equals or key is None:
+        hint = nearest(name, KEYS) if equals else ": it is KEY=VALUE"
+        raise click.UsageError(f"there is no policy key {name}{hint}")
+    if key.unit == "ms":
+        try:
+            return name, parse_ms(text)
+        except ValueError as error:
+            raise click.UsageError(f"{name}: {error}") from error
+    if not text.lstrip("-").isdecimal():
+        raise click.UsageError(f"{name}: a whole number, not {text!r}")
+    return name, int(text)
