@@ -138,9 +138,17 @@ def _plain_converter(hint: Any) -> Converter | None:  # noqa: ANN401
 
 
 @cache
-def from_plain(cls: type) -> Converter:
-    """A function from an Avro reader's dict to an instance; ValueError for an unknown enum value."""
-    converters = [(n, c) for n, h in hints(cls).items() if (c := _object_converter(h)) is not None]
+def from_plain(cls: type, *, only: tuple[str, ...] | None = None) -> Converter:
+    """A function from an Avro reader's dict to an instance; ValueError for an unknown enum value.
+
+    only: the fields that stand in the dict, all where it is None.
+    """
+    converters = [
+        (name, converter)
+        for name, hint in hints(cls).items()
+        if only is None or name in only
+        if (converter := _object_converter(hint)) is not None
+    ]
 
     def convert(plain: dict[str, Any]) -> Any:  # noqa: ANN401
         for name, converter in converters:

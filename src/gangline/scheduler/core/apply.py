@@ -237,6 +237,8 @@ def _touch_nodes(state: State, job: Job) -> None:
 def _stop(state: State, job: Job, *, cause: str, grace_ms: int) -> None:
     """The first order to stop starts the grace; a later one may only shorten it."""
     now = state.cell.now_ms
+    if not job.stop_cause:
+        state.pledge(job.spec.team, -job.gpus)
     deadline = job.stop_ms + job.stop_grace_ms if job.stop_cause else NEVER
     job.stop_ms, job.stop_cause = now, cause
     job.stop_grace_ms = min(grace_ms, max(0, deadline - now))

@@ -152,6 +152,9 @@ class Search:
         for team in self.state.chain(job.spec.team):
             team.used += gpus
         self.state.teams[job.spec.team].own += gpus
+        if job.stop_cause:
+            # It was leaving anyway, and is not to be counted off twice.
+            self.state.pledge(job.spec.team, -gpus)
 
     def place(self, domain: Domain | None) -> Place | None:
         """The proven place, with what is free in the search, in a domain or anywhere."""

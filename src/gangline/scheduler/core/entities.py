@@ -208,9 +208,12 @@ class Team:
     by_model: Mapping[str, int] = field(default_factory=dict)
     usage: int = 0
     usage_ms: int = 0
-    # derived: GPUs held by its own jobs and by the whole branch, its jobs that wait, GPUs they want
+    # derived: GPUs held by its own jobs and by the whole branch, what will be held more (claims) or
+    # less (gangs that leave) of each, its jobs that wait, GPUs they want
     own: int = field(default=0, metadata=DERIVED)
     used: int = field(default=0, metadata=DERIVED)
+    own_pledged: int = field(default=0, metadata=DERIVED)
+    pledged: int = field(default=0, metadata=DERIVED)
     queued: int = field(default=0, metadata=DERIVED)
     wanted: int = field(default=0, metadata=DERIVED)
     children: list[Team] = field(default_factory=list, metadata=DERIVED)

@@ -39,8 +39,13 @@ Use = Callable[[Team], int]
 
 
 def held(team: Team) -> int:
-    """GPUs that a team's own jobs hold now."""
-    return team.own
+    """GPUs that a team's own jobs hold, now or when claims are met, whichever is more."""
+    return team.own + max(0, team.own_pledged)
+
+
+def committed(team: Team) -> int:
+    """The same of the whole branch."""
+    return team.used + max(0, team.pledged)
 
 
 def locked(team: Team, use: Use) -> int:
@@ -61,13 +66,13 @@ def effective(team: Team, use: Use) -> int:
 def barrier(state: State, team_name: str, gpus: int, *, preemptible: bool) -> Barrier | None:
     """What keeps so many more GPUs of a team out, as things stand; None for nothing."""
     team = state.teams[team_name]
-    if not preemptible and team.used + gpus > team.guaranteed:
-        return Barrier("guarantee", team.name, team.used, team.guaranteed)
+    if not preemptible and committed(team) + gpus > team.guaranteed:
+        return Barrier("guarantee", team.name, committed(team), team.guaranteed)
     if not state.lending_limited:
         for above in state.chain(team_name):
             most = above.guaranteed + above.borrow
-            if above.borrow != UNLIMITED and above.used + gpus > most:
-                return Barrier("borrow", above.name, above.used, most)
+            if above.borrow != UNLIMITED and committed(above) + gpus > most:
+                return Barrier("borrow", above.name, committed(above), most)
         return None
     return _effective_barrier(state, team, gpus, held)
 
@@ -169,7 +174,7 @@ class Sides(NamedTuple):
 
 
 def sides(state: State, claimant: str, victim: str) -> Sides:
-    """Where the branches of two teams part."""
+    """Where the branches of two teams part; use counts as it will be when claims are met."""
     mine = list(state.chain(claimant))
     theirs = list(state.chain(victim))
     ancestor = state.root
@@ -182,12 +187,14 @@ def sides(state: State, claimant: str, victim: str) -> Sides:
 def inside(parts: Sides, gpus: int) -> bool:
     """Whether the claimant's side stays inside its guarantees with the new gang."""
     if not parts.claimant:
-        return parts.ancestor.own + gpus <= own_guarantee(parts.ancestor)
-    return all(team.used + gpus <= team.guaranteed for team in parts.claimant)
+        own = parts.ancestor.own + parts.ancestor.own_pledged
+        return own + gpus <= own_guarantee(parts.ancestor)
+    return all(team.used + team.pledged + gpus <= team.guaranteed for team in parts.claimant)
 
 
 def above(parts: Sides) -> bool:
     """Whether the victim's side is above its guarantees, all of them."""
     if not parts.victim:
-        return parts.ancestor.own > own_guarantee(parts.ancestor)
-    return all(team.used > team.guaranteed for team in parts.victim)
+        own = parts.ancestor.own + parts.ancestor.own_pledged
+        return own > own_guarantee(parts.ancestor)
+    return all(team.used + team.pledged > team.guaranteed for team in parts.victim)

@@ -42,19 +42,25 @@ def kept(cls: type) -> list[Field[Any]]:
 
 
 @cache
+def names(kind: type) -> tuple[str, ...]:
+    """The names of the kept fields, and of those that are rebuilt while reading."""
+    return tuple(f.name for f in kept(kind))
+
+
+@cache
 def _schema(kind: type) -> Any:  # noqa: ANN401 - fastavro's own
     return fastavro.parse_schema(_plain_schema(kind))
 
 
 def _plain_schema(kind: type) -> dict[str, Any]:
-    whole = schema_of(kind, only=tuple(f.name for f in kept(kind)))
+    whole = schema_of(kind, only=names(kind))
     assert isinstance(whole, dict)
     return whole
 
 
 @cache
 def _converter(kind: type) -> Any:  # noqa: ANN401
-    return to_plain(kind, only=tuple(f.name for f in kept(kind)))
+    return to_plain(kind, only=names(kind))
 
 
 def encode(entity: Entity) -> bytes:
@@ -154,7 +160,7 @@ def _enter(state: State, kind: type, data: bytes, written: Any) -> None:  # noqa
     plain: Any = fastavro.schemaless_reader(BytesIO(data), written, _schema(kind))
     if kind is Job:
         plain["spec"] = codec.spec_of_body(plain["spec_body"])
-    entity = from_plain(kind)(plain)
+    entity = from_plain(kind, only=names(kind))(plain)
     if isinstance(entity, Cell):
         state.cell = entity
     elif isinstance(entity, Team):

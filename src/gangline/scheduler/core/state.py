@@ -148,6 +148,8 @@ class State:
             self.touched[seat.node] = None
         self.holding[job.id] = job
         self.use(job.spec.team, job.gpus)
+        if job.stop_cause:
+            self.pledge(job.spec.team, -job.gpus)
 
     def unseat(self, job: Job) -> None:
         """A gang lets its GPUs go."""
@@ -160,6 +162,8 @@ class State:
             self.touched[seat.node] = None
         del self.holding[job.id]
         self.use(job.spec.team, -job.gpus)
+        if job.stop_cause:
+            self.pledge(job.spec.team, job.gpus)
 
     # --- teams --------------------------------------------------------------------------------------------
 
@@ -184,6 +188,12 @@ class State:
         self.teams[name].own += gpus
         if gpus < 0:
             self.freed()
+
+    def pledge(self, name: str, gpus: int) -> None:
+        """A team's own jobs will hold so many GPUs more than now: claims, less what is leaving."""
+        for team in self.chain(name):
+            team.pledged += gpus
+        self.teams[name].own_pledged += gpus
 
     def usage_of(self, team: Team, half_life_ms: int, now_ms: int | None = None) -> int:
         """Decayed GPU-milliseconds of the branch now."""
@@ -216,7 +226,7 @@ class State:
         self.root = Team(name=ROOT, order=0)
         for team in self.teams.values():
             team.children = []
-            team.used = team.own
+            team.used, team.pledged = team.own, team.own_pledged
         for team in self.teams.values():
             parent = self.teams[team.parent] if team.parent else self.root
             team.up = parent
@@ -226,6 +236,7 @@ class State:
             above = team.up
             while above is not None and above is not self.root:
                 above.used += team.own
+                above.pledged += team.own_pledged
                 above = above.up
 
     # --- the queue ----------------------------------------------------------------------------------------
@@ -323,7 +334,9 @@ class State:
                 self._claim(seat, seat.held)
         self.touch(reservation)
         if reservation.kind == "claim":
-            self.ungroup(self.jobs[reservation.job])
+            job = self.jobs[reservation.job]
+            self.ungroup(job)
+            self.pledge(job.spec.team, job.gpus)
 
     def unreserve(self, job_id: str) -> None:
         """Room is kept no longer."""
@@ -339,9 +352,10 @@ class State:
                 self.refresh(node)
         self.touch(reservation)
         self.freed()
-        job = self.jobs.get(job_id)
-        if job is not None:
-            self.regroup(job)
+        job = self.jobs[job_id]
+        if reservation.kind == "claim":
+            self.pledge(job.spec.team, -job.gpus)
+        self.regroup(job)
 
     def disturb(self, job: Job) -> None:
         """A gang came or went: plans that keep room on its nodes may be made again."""
@@ -441,6 +455,9 @@ class State:
                 self.reserved_on.setdefault(seat.node, []).append(reservation.job)
                 if seat.node in self.nodes:
                     self.nodes[seat.node].claimed |= seat.held
+            if reservation.kind == "claim":
+                job = self.jobs[reservation.job]
+                self.pledge(job.spec.team, job.gpus)
         usage = {t.name: (t.usage, t.usage_ms) for t in self.teams.values()}
         for job in self.jobs.values():
             self.enter_array(job)
