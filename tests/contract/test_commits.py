@@ -145,8 +145,9 @@ def test_no_reader_ever_sees_half_a_commit_for_good(log: Log) -> None:
     assert committed == list(range(30))
     for seq in committed:
         assert sum(record.value == b"%d" % seq for record in found) == 3
-    for each in (reader, *abandoned):
-        each.close()
+    reader.close()
+    for writer in abandoned:
+        writer.close()
 
 
 def test_facts_are_appended_while_a_leader_commits(log: Log) -> None:

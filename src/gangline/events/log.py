@@ -97,7 +97,9 @@ class Position(NamedTuple):
         """Read the public form back; `ValueError` says what is wrong with it."""
         topic, separator, rest = text.partition("-")
         partition, separator2, offset = rest.partition("-")
-        if not (separator and separator2 and partition.isdecimal() and offset.isdecimal()):
+        if not (
+            topic and separator and separator2 and partition.isdecimal() and offset.isdecimal()
+        ):
             message = f"a position is topic-partition-offset, like jobs-0-17, not {text!r}"
             raise ValueError(message)
         return cls(topic, int(partition), int(offset))

@@ -34,9 +34,9 @@ from gangline.events.postgres_log.wire import (
     LISTEN,
     Bell,
     Connection,
+    Pool,
     connect,
     explain,
-    make_pool,
     one_line,
 )
 from gangline.events.reading import FairQueue
@@ -62,7 +62,7 @@ class PostgresLog:
         self._cell = check_cell(cell)
         self._ids: dict[TopicPartition, int] = {}
         self._bell = Bell(url)
-        self._pool = make_pool(url)
+        self._pool = Pool(url)
 
     def create_topics(self) -> None:
         """Make the schema and this cell's partitions where they are missing."""
@@ -85,7 +85,7 @@ class PostgresLog:
         while True:
             attempt = _Insert()
             try:
-                with self._connection() as connection, connection.transaction():
+                with self._pool.lend() as connection, connection.transaction():
                     attempt.run(connection, placed)
             except psycopg.Error as error:
                 if not self._happened(attempt, error, deadline):
@@ -126,7 +126,7 @@ class PostgresLog:
         """What a broker does in the background: drop what is past retention, compact."""
         ids = self._partition_ids()
         compacted = [ids[each] for each in ids if TOPIC_SETTINGS[Topic(each.topic)].compacted]
-        with self._explained(), self._connection() as connection:
+        with self._explained(), self._pool.lend() as connection:
             connection.execute(_SQL["compact"], {"partition_ids": compacted})
             for each, partition_id in ids.items():
                 retention_ms = TOPIC_SETTINGS[Topic(each.topic)].retention_ms
@@ -185,25 +185,11 @@ class PostgresLog:
         """What became of a transaction; one that never got a number was aborted."""
         if not transaction_id:
             return "aborted"
-        with self._connection() as connection:
+        with self._pool.lend() as connection:
             row = connection.execute(
                 _SQL["transaction_status"], {"transaction_id": transaction_id}
             ).fetchone()
         return str(row[0]) if row else "aborted"
-
-    @contextmanager
-    def _connection(self) -> Iterator[psycopg.Connection[Any]]:
-        """A live connection of the pool."""
-        self._pool.open()
-        connection = self._pool.getconn()
-        try:
-            yield connection
-        except psycopg.errors.ReadOnlySqlTransaction:
-            # SQLSTATE 25006: this server was demoted under us; the connection is as good as dead.
-            connection.close()
-            raise
-        finally:
-            self._pool.putconn(connection)
 
     def _place(self, messages: Sequence[Message]) -> list[tuple[int, TopicPartition, Message]]:
         """Each message with its partition and the partition's row."""
@@ -219,7 +205,7 @@ class PostgresLog:
 
     def _select_partitions(self) -> dict[TopicPartition, tuple[int, int]]:
         """For each partition the first offset kept and the next one given; checks their layout."""
-        with self._explained(), self._connection() as connection:
+        with self._explained(), self._pool.lend() as connection:
             rows = connection.execute(_SQL["select_partitions"], {"cell": self._cell}).fetchall()
         found = {TopicPartition(row[1], row[2]): row for row in rows}
         if list(found) != list(partitions_of(Topic)):

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
-from contextlib import suppress
+from collections import deque
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
-from psycopg_pool import ConnectionPool, PoolTimeout
+from psycopg.pq import TransactionStatus
 
 from gangline.events.log import LogError, LogUnreachableError, TopicsMissingError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from psycopg.abc import PQGen
 
 _T = TypeVar("_T")
 
 CONNECT_TIMEOUT_S = 5
+POOL_SIZE = 8
 ANSWER_TIMEOUT_S = 15.0
 """How long the answer to one statement may take before its connection counts as lost."""
 BELL_INTERVAL_S = 0.01
 """All transactions that notify wait for one lock, so a process rings at most this often."""
-
-# Without a handler, Python prints the pool's warnings on stderr; ours is the one line that counts.
-logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 
 _SESSION = (
     # A transaction whose client stands still holds locks that others wait for: end it, and let
@@ -86,23 +86,55 @@ def configure(connection: psycopg.Connection[Any]) -> None:
         connection.execute("SELECT set_config(%s, %s, false)", (name, value))
 
 
-def make_pool(url: str) -> ConnectionPool[Connection]:
-    """A pool of connections, opened by its first use.
+class Pool:
+    """Connections for any number of threads, at most POOL_SIZE at once; last back, first lent.
 
-    A pool hands out connections that died meanwhile, unless it is told to look first.
+    A connection that died at rest is only found out by use, so each is tried before it is lent.
+    When a new one cannot be had, the error is the server's own, at once; who wants to wait tries
+    again.
     """
-    return ConnectionPool(
-        url,
-        connection_class=Connection,
-        kwargs={"autocommit": True, **_CONNECTION},
-        min_size=0,
-        max_size=8,
-        open=False,
-        configure=configure,
-        check=ConnectionPool.check_connection,
-        timeout=CONNECT_TIMEOUT_S,
-        reconnect_timeout=CONNECT_TIMEOUT_S,
-    )
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._free = threading.Semaphore(POOL_SIZE)
+        self._resting: deque[Connection] = deque()
+
+    @contextmanager
+    def lend(self) -> Iterator[Connection]:
+        """A live connection; does not come back when it died or became read-only meanwhile."""
+        with self._free:
+            connection = self._awake() or connect(self._url)
+            try:
+                yield connection
+            except psycopg.errors.ReadOnlySqlTransaction:
+                # SQLSTATE 25006: this server was demoted under us; others are to be found.
+                connection.close()
+                raise
+            finally:
+                self._take_back(connection)
+
+    def close(self) -> None:
+        """Close those at rest."""
+        while self._resting:
+            self._resting.pop().close()
+
+    def _awake(self) -> Connection | None:
+        """One that rested and is still alive."""
+        with suppress(IndexError):
+            while True:
+                connection = self._resting.pop()
+                with suppress(psycopg.Error):
+                    connection.execute("SELECT 1")
+                    return connection
+                connection.close()
+        return None
+
+    def _take_back(self, connection: Connection) -> None:
+        """Let it rest, if it is as it was lent."""
+        if connection.info.transaction_status == TransactionStatus.IDLE:
+            self._resting.append(connection)
+        else:
+            connection.close()
 
 
 class Bell:
@@ -157,12 +189,6 @@ def explain(url: str, error: psycopg.Error) -> LogError:
         return TopicsMissingError("the database holds no log yet: `gangline init` makes its topics")
     if isinstance(error, psycopg.DataError | psycopg.ProgrammingError):
         return LogError(f"Postgres refused: {one_line(error)}")
-    if isinstance(error, PoolTimeout):
-        # The pool only says that it waited; a connection of our own says why.
-        try:
-            connect(url).close()
-        except psycopg.Error as reason:
-            error = reason
     return LogUnreachableError(
         f"Postgres at {_address(url)} is not reachable ({one_line(error)}): start it with "
         "`gangline up`, or name another one in GANGLINE_DATABASE_URL"

@@ -1,0 +1,1 @@
+"""Rows on the log's pure parts."""
