@@ -68,9 +68,7 @@ class Node:
         ]
 
 
-def found(
-    presence: Presence, job: str = "job", *, attempt: int = 1, **more: object
-) -> core.Found:
+def found(presence: Presence, job: str = "job", *, attempt: int = 1, **more: object) -> core.Found:
     """What the executor finds of a running member."""
     order = make.member(job, attempt=attempt, phase=make.MemberPhase.RUN)
     return core.Found(order=order, presence=presence, **more)  # type: ignore[arg-type]

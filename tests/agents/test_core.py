@@ -274,9 +274,7 @@ def test_a_checkpoint_holds_what_was_restored_and_what_ran_since() -> None:
     node.give(core.CheckpointSeen(key=JOB, step=5, path="/c/5", at_ms=node.now_ms - 10_000))
 
     assert node.facts() == [
-        CheckpointSaved(
-            node="n0", job="job", attempt=1, step=5, path="/c/5", productive_ms=120_000
-        )
+        CheckpointSaved(node="n0", job="job", attempt=1, step=5, path="/c/5", productive_ms=120_000)
     ]
 
 
@@ -345,9 +343,7 @@ def test_a_process_that_survives_sigkill_makes_the_node_faulty_once() -> None:
     node.told()
 
     node.give(core.Stuck(JOB, "pid 7"))
-    assert node.facts() == [
-        FaultDetected(node="n0", gpu=-1, fault="unkillable", detail="pid 7")
-    ]
+    assert node.facts() == [FaultDetected(node="n0", gpu=-1, fault="unkillable", detail="pid 7")]
     assert node.give(core.Stuck(JOB, "pid 7")) == []
 
     assert node.stage() == "killing"

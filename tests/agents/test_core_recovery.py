@@ -67,9 +67,7 @@ def test_after_a_reboot_nothing_is_adopted() -> None:
     """Pids of another boot name nobody; a result that was written still counts."""
     node = Node()
     node.running("lost")
-    node.told(
-        make.member("lost", phase=MemberPhase.RUN), make.member("ended", gpus=(1,))
-    )
+    node.told(make.member("lost", phase=MemberPhase.RUN), make.member("ended", gpus=(1,)))
     node.checked("ended")
     run = make.member("ended", gpus=(1,), phase=MemberPhase.RUN)
     node.told(make.member("lost", phase=MemberPhase.RUN), run)

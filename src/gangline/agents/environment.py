@@ -26,7 +26,8 @@ FAMILIES: Final = ("torch", "slurm", "jax")
 class Place:
     """Where a member runs.
 
-    base: variables of the machine (PATH and the like). user: those of the spec. checkpoint_dir has the attempt in its path. token: what its processes are found by.
+    base: variables of the machine (PATH and the like). user: those of the spec. checkpoint_dir has
+    the attempt in its path. token: what its processes are found by.
     """
 
     node: str

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from gangline.events.log import Log, Reader, Record
 
-_POLL_S: Final = 1.0
+_POLL_S: Final = 0.5
 _PAUSE_S: Final = 2.0
 
 _log = structlog.get_logger(__name__)

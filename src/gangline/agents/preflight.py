@@ -1,4 +1,4 @@
-"""Looking before the start: could this node run a member at once, and on which port?
+"""Looking before the start: whether this node could run a member at once, and on which port.
 
 What is the node's fault (a GPU that does not answer, a full disk, no port) turns it away as sick
 before the gang starts; what is the user's (no such directory, no such program) ends the member

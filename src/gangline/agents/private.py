@@ -1,14 +1,13 @@
 """The private part of a spec: command, environment, working directory and user, as JSON.
 
-`{"command": [words] or "text for a shell", "env": {…}, "workdir": "…", "user": "…"}`. A text is
-given to `sh` with `exec` before it where it is one simple command, so that no shell stands
-between the job and its signals.
+`{"command": [words] or "text for a shell", "env": {…}, "workdir": "…", "user": "…"}`. A text that
+is one simple command is started as it is, so that no shell stands between the job and its
+signals; any other is given to `sh`.
 """
 
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +17,11 @@ if TYPE_CHECKING:
 
     from gangline.events.spec import Private
 
-_SHELL_WORDS: Final = frozenset(";&|<>()$`\\\"'\n*?[#~={}!")
+_SHELL_SIGNS: Final = frozenset(";&|<>()$`\\\"'\n*?[#~={}!")
+_BUILTINS: Final = frozenset(
+    ". : break cd command continue eval exec exit export for if read readonly return set shift "
+    "source times trap type ulimit umask unset until wait while case".split()
+)
 
 
 class PrivateError(ValueError):
@@ -56,8 +59,9 @@ def open_private(private: Private, unseal: Callable[[Private], bytes] | None = N
 
 def _argv(command: Any) -> tuple[str, ...]:  # noqa: ANN401 - anything may stand in JSON
     if isinstance(command, str) and command.strip():
-        simple = not _SHELL_WORDS & set(command)
-        return tuple(shlex.split(command)) if simple else ("/bin/sh", "-c", command)
+        words = command.split()
+        simple = not _SHELL_SIGNS & set(command) and words[0] not in _BUILTINS
+        return tuple(words) if simple else ("/bin/sh", "-c", command)
     if isinstance(command, list) and command and all(isinstance(word, str) for word in command):
         return tuple(command)
     raise PrivateError("it has no command: a text, or a list of words")

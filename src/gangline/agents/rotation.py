@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def rotate(path: Path, *, above: int, keep: int) -> bool:
-    """Move the content to `path.1` (what was there to `.2`, …) if it is longer than `above` bytes."""
+    """Move the content to `path.1` (that to `.2`, …) if it is longer than `above` bytes."""
     try:
         if path.stat().st_size <= above:
             return False

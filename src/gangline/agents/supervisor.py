@@ -117,7 +117,8 @@ class Supervisor:
             mine = self._mine() if self._all_ranks_gone() or now >= self._term_ms else None
             if mine is not None and not mine and self._all_ranks_gone():
                 return self._result()
-            if self._all_ranks_gone():
+            if self._all_ranks_gone() and self._order is None:
+                # In a grace everybody has until its end: a shell may be gone before its child.
                 self._bring_forward(now, now + LEFTOVER_KILL_MS)
             self._act(now, mine or [])
             self._rotate_logs()
