@@ -1,7 +1,10 @@
-"""From dataclasses to Avro and back: schemas derived from the vocabulary, values to plain dicts and back.
+"""From dataclasses to Avro and back.
 
-Only the types the vocabulary uses: int, str, bytes, bool, enums, nested frozen dataclasses, tuples, mappings from
-str, and `X | None`. Converters are built once a class, so that a record costs one call a field that needs one.
+Schemas derived from the vocabulary, values to plain dicts and back.
+
+Only the types the vocabulary uses: int, str, bytes, bool, enums, nested frozen dataclasses, tuples,
+mappings from str, and `X | None`. Converters are built once a class, so that a record costs one
+call a field that needs one.
 """
 
 from __future__ import annotations
@@ -11,8 +14,11 @@ import types
 from collections.abc import Callable, Mapping
 from enum import Enum, IntEnum
 from functools import cache
+from io import BytesIO
 from operator import attrgetter
 from typing import Any, Final, Union, get_args, get_origin, get_type_hints
+
+import fastavro
 
 NAMESPACE: Final = "gangline"
 _PRIMITIVES: Final = {int: "long", str: "string", bytes: "bytes", bool: "boolean"}
@@ -62,6 +68,12 @@ def schema_of(
     }
 
 
+def whole_schema_of(cls: type, *, only: tuple[str, ...] | None = None) -> dict[str, Any]:
+    """`schema_of` where nothing is named yet."""
+    schema = schema_of(cls, only=only)
+    return schema if isinstance(schema, dict) else {}
+
+
 def _default(f: dataclasses.Field[Any]) -> dict[str, Any]:
     if f.default_factory is not dataclasses.MISSING:
         return {"default": _plain_default(f.default_factory())}
@@ -72,9 +84,7 @@ def _default(f: dataclasses.Field[Any]) -> dict[str, Any]:
 
 def _plain_default(value: Any) -> Any:  # noqa: ANN401 - any field's value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {
-            f.name: _plain_default(getattr(value, f.name)) for f in dataclasses.fields(value)
-        }
+        return {f.name: _plain_default(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, bytes):
@@ -100,9 +110,25 @@ def _type_schema(hint: Any, seen: set[str]) -> Any:  # noqa: ANN401 - schemas ar
     return "string" if issubclass(hint, Enum) else _PRIMITIVES[hint]
 
 
+def write_plain(schema: Any, plain: dict[str, Any]) -> bytes:  # noqa: ANN401 - fastavro's own
+    """The Avro bytes of a plain dict."""
+    out = BytesIO()
+    fastavro.schemaless_writer(out, schema, plain)
+    data: bytes = out.getvalue()
+    return data
+
+
+def read_plain(data: bytes, written: Any, wanted: Any) -> Any:  # noqa: ANN401 - fastavro's own
+    """The plain dict of Avro bytes written with one schema, as another one (or None) wants it."""
+    return fastavro.schemaless_reader(BytesIO(data), written, wanted)
+
+
 @cache
 def to_plain(cls: type, *, only: tuple[str, ...] | None = None) -> Converter:
-    """A function from an instance to the dict that an Avro writer wants; of `only` these fields, or all."""
+    """A function from an instance to the dict that an Avro writer wants.
+
+    Of `only` these fields, or all.
+    """
     names = tuple(f.name for f in dataclasses.fields(cls) if only is None or f.name in only)
     converters = [(n, c) for n in names if (c := _plain_converter(hints(cls)[n])) is not None]
     if len(names) == 1:

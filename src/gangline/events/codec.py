@@ -1,9 +1,9 @@
 """Bytes to events and back: pure, and the only place that knows the wire format.
 
-A value is a header and an Avro record. The record is the envelope's fields followed by the body's, so its tail is
-exactly the body's bytes. The header is Avro's single-object encoding (C3 01 and the schema's CRC-64-AVRO
-fingerprint), or Confluent's (00 and the registry's id, 4 bytes) where a `Registry` is given. Digests cover the Avro
-record (`avro_bytes`), never the header.
+A value is a header and an Avro record. The record is the envelope's fields followed by the body's,
+so its tail is exactly the body's bytes. The header is Avro's single-object encoding (C3 01 and the
+schema's CRC-64-AVRO fingerprint), or Confluent's (00 and the registry's id, 4 bytes) where a
+`Registry` is given. Digests cover the Avro record (`avro_bytes`), never the header.
 
 Decisions stand in a batch as bare bodies with kind and version (`pack`, `unpack`).
 """
@@ -20,7 +20,7 @@ import fastavro
 
 from gangline import schemas
 from gangline.events import batch, decisions, facts
-from gangline.events.avro import NAMESPACE, from_plain, schema_of, to_plain
+from gangline.events.avro import NAMESPACE, from_plain, schema_of, to_plain, whole_schema_of
 from gangline.events.envelope import Envelope, Event
 from gangline.events.spec import Spec
 from gangline.schemas import SchemaId
@@ -50,11 +50,12 @@ class UndecodableError(ValueError):
 
 
 def record_schema(cls: type) -> dict[str, Any]:
-    """The Avro schema of a body's subject: envelope and body for what stands alone, the bare body for decisions."""
+    """The Avro schema of a body's subject.
+
+    Envelope and body for what stands alone, the bare body for decisions.
+    """
     if cls.__name__ not in ENVELOPED:
-        bare = schema_of(cls)
-        assert isinstance(bare, dict)
-        return bare
+        return whole_schema_of(cls)
     named: set[str] = set()
     return {
         "type": "record",
@@ -123,21 +124,22 @@ def decode(value: bytes) -> Event:
 
 
 def decode_avro(avro: bytes, schema_id: SchemaId) -> Event:
-    """The event of bare Avro bytes written with this schema; UndecodableError says what is wrong with them."""
+    """The event of bare Avro bytes written with this schema.
+
+    UndecodableError says what is wrong with them.
+    """
     writer, reader = _reader(schema_id)
     source = BytesIO(avro)
     try:
         plain: Any = fastavro.schemaless_reader(source, writer, reader)
-        if source.tell() != len(avro):
-            message = "bytes left over"
-            raise UndecodableError(message)
         envelope = _envelope_object(plain["envelope"])
         body = from_plain(CLASSES[schema_id.subject])(plain["body"])
-    except UndecodableError:
-        raise
     except Exception as error:  # fastavro raises whatever it trips over
         message = f"not a {schema_id.subject}: {type(error).__name__}"
         raise UndecodableError(message) from error
+    if source.tell() != len(avro):
+        message = "bytes left over"
+        raise UndecodableError(message)
     if envelope.kind != schema_id.subject:
         message = f"the envelope says {envelope.kind}, the schema {schema_id.subject}"
         raise UndecodableError(message)
@@ -145,7 +147,10 @@ def decode_avro(avro: bytes, schema_id: SchemaId) -> Event:
 
 
 def avro_bytes(value: bytes) -> bytes:
-    """What digests cover: the value without its wire header; all of it where there is no known header."""
+    """What digests cover: the value without its wire header.
+
+    All of it where there is no known header.
+    """
     if value[:2] == SINGLE_OBJECT:
         return value[_SINGLE_HEADER_BYTES:]
     if value[:1] == CONFLUENT and len(value) > _CONFLUENT_HEADER_BYTES:
@@ -154,7 +159,10 @@ def avro_bytes(value: bytes) -> bytes:
 
 
 def body_bytes(body: Any) -> bytes:  # noqa: ANN401 - any class of the vocabulary
-    """The Avro bytes of a bare body, as they stand at the tail of its record; what signatures cover."""
+    """The Avro bytes of a bare body, as they stand at the tail of its record.
+
+    What signatures cover.
+    """
     kind = type(body).__name__
     _, schema, convert = _writer(kind)
     bare = _bare_schema(kind) if kind in ENVELOPED else schema
@@ -202,7 +210,10 @@ def pack(decision: decisions.Decision) -> batch.PackedDecision:
 
 
 def unpack(packed: batch.PackedDecision) -> decisions.Decision | None:
-    """The decision; None for a kind or version that this program does not know, UndecodableError for damage."""
+    """The decision.
+
+    None for a kind or version that this program does not know, UndecodableError for damage.
+    """
     if packed.kind not in CLASSES or packed.version > schemas.latest_version(packed.kind):
         return None
     writer, reader = _reader(SchemaId(packed.kind, packed.version))

@@ -1,112 +1,36 @@
 """The decisions: what the leading scheduler answers, and the only thing that changes state.
 
-The state of the scheduler and every view are folds of these. Each stands in a DecisionBatch as bytes with its
-kind and version. Times are milliseconds since the epoch unless the name says a duration; `now_ms` of the batch
-is when a decision was made.
+The state of the scheduler and every view are folds of these. Each stands in a DecisionBatch as
+bytes with its kind and version. Times are milliseconds since the epoch unless the name says a
+duration; `now_ms` of the batch is when a decision was made.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from gangline.events.spec import JobClass, Spec
+from gangline.events.terms import (
+    Certificate,
+    Health,
+    Outcome,
+    ReservedSeat,
+    Seat,
+    Service,
+    StopCause,
+    WaitCause,
+)
 
-
-class Health(StrEnum):
-    """Whether a node is well, as far as the scheduler can know."""
-
-    WELL = "well"
-    SUSPECTED = "suspected"
-    LOST = "lost"
-    QUARANTINED = "quarantined"
-
-
-class Service(StrEnum):
-    """Whether operators let a node take new work."""
-
-    OPEN = "open"
-    CORDONED = "cordoned"
-    DRAINING = "draining"
-    MAINTENANCE = "maintenance"
-
-
-class StopCause(StrEnum):
-    """Why a gang was told to stop, or why it let its GPUs go."""
-
-    PREEMPTED = "preempted"
-    CANCELLED = "cancelled"
-    LIMIT = "limit"
-    DRAINED = "drained"
-    MAINTENANCE = "maintenance"
-    INFRASTRUCTURE = "infrastructure"
-    USER = "user"
-    START_ABORTED = "start_aborted"
-    FINISHED = "finished"
-
-
-class Outcome(StrEnum):
-    """How a job ended."""
-
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-    REJECTED = "rejected"
-
-
-class WaitCause(StrEnum):
-    """Why a job waits; the first that holds, in this order."""
-
-    DEPENDENCY = "dependency"
-    HOLD = "hold"
-    BORROW_LIMIT = "borrow_limit"
-    STARTING = "starting"
-    FAIR_SHARE = "fair_share"
-    RESERVATION = "reservation"
-    NODES_UNHEALTHY = "nodes_unhealthy"
-    TOPOLOGY = "topology"
-    CAPACITY = "capacity"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Certificate:
-    """What an auditor needs to re-derive a decision.
-
-    binding: the constraint that decided. tie: the order key that broke the tie. alternative: the best rejected
-    alternative. policy_version: counts PolicyChanged and TeamChanged up to this decision.
-    """
-
-    binding: str = ""
-    tie: str = ""
-    alternative: str = ""
-    policy_version: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seat:
-    """A member's place. gpus: the indices of its GPUs on the node, ascending. first_rank: rank of its first GPU."""
-
-    node: str
-    gpus: tuple[int, ...]
-    first_rank: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReservedSeat:
-    """GPUs kept on a node. gpus: how many. held: the indices already kept (a claim's), empty for a plan."""
-
-    node: str
-    gpus: int
-    held: tuple[int, ...] = ()
-
-
-# --- jobs -----------------------------------------------------------------------------------------------------
+# --- jobs -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobQueued:
-    """A job was accepted. number: the cell's small integer for it. array: the submission's id when it is a task."""
+    """A job was accepted. number: the cell's small integer for it.
+
+    Array: the submission's id when it is a task.
+    """
 
     job: str
     number: int
@@ -119,7 +43,10 @@ class JobQueued:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRejected:
-    """A job can never start, or was asked for wrongly. nearest: the nearest request that could start."""
+    """A job can never start, or was asked for wrongly.
+
+    Nearest: the nearest request that could start.
+    """
 
     job: str
     team: str
@@ -132,7 +59,10 @@ class JobRejected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobHeld:
-    """A job is not to start until released. by: an actor, or `scheduler` after too many failures."""
+    """A job is not to start until released.
+
+    By: an actor, or `scheduler` after too many failures.
+    """
 
     job: str
     by: str
@@ -158,7 +88,10 @@ class PriorityChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequeued:
-    """A job waits again, with its old age. not_before_ms: crash loops are backed off, 0 for at once."""
+    """A job waits again, with its old age.
+
+    Not_before_ms: crash loops are backed off, 0 for at once.
+    """
 
     job: str
     attempt: int
@@ -169,7 +102,10 @@ class JobRequeued:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFinished:
-    """A job has ended for good. reason: why, in a word or two (`limit`, `dependency`, `exit code 3`)."""
+    """A job has ended for good.
+
+    Reason: why, in a word or two (`limit`, `dependency`, `exit code 3`).
+    """
 
     job: str
     outcome: Outcome
@@ -179,7 +115,10 @@ class JobFinished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitCauseChanged:
-    """These jobs wait for another reason than before. text: with the numbers, and what would start them."""
+    """These jobs wait for another reason than before.
+
+    Text: with the numbers, and what would start them.
+    """
 
     jobs: tuple[str, ...]
     cause: WaitCause
@@ -187,15 +126,16 @@ class WaitCauseChanged:
     certificate: Certificate = field(default_factory=Certificate)
 
 
-# --- gangs ----------------------------------------------------------------------------------------------------
+# --- gangs ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangPlaced:
     """A gang holds these GPUs from now on; its members are to make ready.
 
-    seats: in rank order. level: the lowest level of the tree that holds it whole. crossed: how many domains of
-    the level just below it uses. borrowed: how many of its GPUs are beyond its team's guarantee.
+    seats: in rank order. level: the lowest level of the tree that holds it whole. crossed: how many
+    domains of the level just below it uses. borrowed: how many of its GPUs are beyond its team's
+    guarantee.
     """
 
     job: str
@@ -209,7 +149,10 @@ class GangPlaced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MembersReady:
-    """These members could start at once. address, port: rank 0's rendezvous, once it is among them."""
+    """These members could start at once.
+
+    Address, port: rank 0's rendezvous, once it is among them.
+    """
 
     job: str
     attempt: int
@@ -220,7 +163,10 @@ class MembersReady:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangStarted:
-    """All members are ready: the processes run. resumed_ms: productive time restored from the checkpoint."""
+    """All members are ready: the processes run.
+
+    Resumed_ms: productive time restored from the checkpoint.
+    """
 
     job: str
     attempt: int
@@ -255,7 +201,10 @@ class CheckpointRecorded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberEnded:
-    """All processes of a member are out. presumed: nobody said so, but its node is lost and fenced."""
+    """All processes of a member are out.
+
+    Presumed: nobody said so, but its node is lost and fenced.
+    """
 
     job: str
     attempt: int
@@ -292,10 +241,13 @@ class GangStopping:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangReleased:
-    """A gang holds nothing any more. lost_gpu_ms: GPU-time since its last checkpoint that must be done again.
+    """A gang holds nothing any more.
 
-    productive_ms: productive running time over all attempts that is kept. lingering: nodes whose processes of
-    this attempt are fenced but not known to be gone; their GPUs stay out until they are.
+    Lost_gpu_ms: GPU-time since its last checkpoint that must be done again.
+
+    productive_ms: productive running time over all attempts that is kept. lingering: nodes whose
+    processes of this attempt are fenced but not known to be gone; their GPUs stay out until they
+    are.
     """
 
     job: str
@@ -308,7 +260,9 @@ class GangReleased:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationPlanned:
-    """Room is kept for a waiting gang. kind: `plan` (a time and a place), `firm` (binds jobs ahead too), or
+    """Room is kept for a waiting gang.
+
+    Kind: `plan` (a time and a place), `firm` (binds jobs ahead too), or
     `claim` (victims are leaving; GPUs that are free or become free stay with the claimant).
 
     start_ms, end_ms: when it would start, and end at the latest. victims: who leaves for a claim.
@@ -324,13 +278,16 @@ class ReservationPlanned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationReleased:
-    """Room is kept no longer. why: `started`, `cancelled`, `fault`, `expired`, `changed`, `held`."""
+    """Room is kept no longer.
+
+    Why: `started`, `cancelled`, `fault`, `expired`, `changed`, `held`.
+    """
 
     job: str
     why: str
 
 
-# --- nodes ----------------------------------------------------------------------------------------------------
+# --- nodes ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -355,7 +312,10 @@ class NodeDropped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeBooted:
-    """An agent came up on this node; under another boot id, nothing of before runs there any more."""
+    """An agent came up on this node.
+
+    Under another boot id, nothing of before runs there any more.
+    """
 
     node: str
     boot_id: str
@@ -365,9 +325,12 @@ class NodeBooted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeHealthChanged:
-    """A node is well, suspected, lost or quarantined. until_ms: when it may be well again by time, 0 for unknown.
+    """A node is well, suspected, lost or quarantined.
 
-    strike: whether this counts towards quarantine. job: whose members were not ready, empty otherwise.
+    Until_ms: when it may be well again by time, 0 for unknown.
+
+    strike: whether this counts towards quarantine. job: whose members were not ready, empty
+    otherwise.
     """
 
     node: str
@@ -380,7 +343,10 @@ class NodeHealthChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeServiceChanged:
-    """Operators' wish for a node. deadline_ms: when what still runs is stopped, or maintenance ends; 0 for never."""
+    """Operators' wish for a node.
+
+    Deadline_ms: when what still runs is stopped, or maintenance ends; 0 for never.
+    """
 
     node: str
     service: Service
@@ -417,7 +383,7 @@ class GpuReturned:
     gpu: int
 
 
-# --- teams, policy, leadership --------------------------------------------------------------------------------
+# --- teams, policy, leadership --------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -444,7 +410,10 @@ class PolicyChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputRejected:
-    """Facts that changed nothing, gathered by partition, reason and range. offsets first to last, inclusive."""
+    """Facts that changed nothing, gathered by partition, reason and range.
+
+    Offsets first to last, inclusive.
+    """
 
     topic: str
     partition: int
@@ -457,7 +426,10 @@ class InputRejected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeadershipTaken:
-    """A scheduler leads from now on; deadlines that wait for facts start again. why: start, takeover, hand_over."""
+    """A scheduler leads from now on.
+
+    Deadlines that wait for facts start again. why: start, takeover, hand_over.
+    """
 
     leader: str
     term: int
@@ -509,3 +481,15 @@ NodeDecision = (
 )
 OtherDecision = TeamChanged | PolicyChanged | InputRejected | LeadershipTaken | LogicUpgraded
 Decision = JobDecision | GangDecision | NodeDecision | OtherDecision
+
+# The terms are to be had from here too.
+__all__ = [
+    "Certificate",
+    "Health",
+    "Outcome",
+    "ReservedSeat",
+    "Seat",
+    "Service",
+    "StopCause",
+    "WaitCause",
+]

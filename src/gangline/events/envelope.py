@@ -10,9 +10,10 @@ from typing import Any
 class Envelope:
     """The part that all records share.
 
-    id: unique for what it says (a submission's own id, so that a repeated one is known). kind, version: of the
-    body's schema. actor: who says it: `user:NAME`, `operator:NAME`, `node:NAME`, `scheduler:NAME`. key_id,
-    signature: Ed25519 over topic, key and body; empty where the policy trusts the network.
+    id: unique for what it says (a submission's own id, so that a repeated one is known). kind,
+    version: of the body's schema. actor: who says it: `user:NAME`, `operator:NAME`, `node:NAME`,
+    `scheduler:NAME`. key_id, signature: Ed25519 over topic, key and body; empty where the policy
+    trusts the network.
     """
 
     id: str
@@ -32,6 +33,9 @@ class Event:
 
 
 def signed_bytes(topic: str, key: bytes, body: bytes) -> bytes:
-    """What a signature covers: topic, key and Avro body, each with its length before it (8 bytes, big-endian)."""
+    """What a signature covers.
+
+    Topic, key and Avro body, each with its length before it (8 bytes, big-endian).
+    """
     parts = (topic.encode(), key, body)
     return b"".join(len(part).to_bytes(8, "big") + part for part in parts)

@@ -1,7 +1,8 @@
 """The facts: what services, operators and agents state about the world, in the past tense.
 
-Facts change nothing by themselves; the scheduler answers those that matter with decisions (`decisions.py`).
-Times in facts are durations counted from the log's append time, never readings of a client's clock.
+Facts change nothing by themselves; the scheduler answers those that matter with decisions
+(`decisions.py`). Times in facts are durations counted from the log's append time, never readings of
+a client's clock.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 
 from gangline.events.spec import JobClass, Spec
 
-# --- topic `jobs`: services and the API -----------------------------------------------------------------------
+# --- topic `jobs`: services and the API -----------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +41,10 @@ class JobPriorityChangeRequested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobHoldRequested:
-    """A queued job is not to start until released; a running one goes on, and waits if it is queued again."""
+    """A queued job is not to start until released.
+
+    A running one goes on, and waits if it is queued again.
+    """
 
     job: str
     why: str = ""
@@ -53,15 +57,16 @@ class JobHoldReleased:
     job: str
 
 
-# --- topic `control`: operators -------------------------------------------------------------------------------
+# --- topic `control`: operators -------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamSet:
     """A team is as said from now on; None keeps what it was (or the default of a new team).
 
-    guaranteed, borrow, lend: GPUs; borrow and lend may be UNLIMITED (-1). weight: of the fair share, at least 1.
-    parent: a team's name, empty for the root. by_model: guarantees for single GPU models, in GPUs.
+    guaranteed, borrow, lend: GPUs; borrow and lend may be UNLIMITED (-1). weight: of the fair
+    share, at least 1. parent: a team's name, empty for the root. by_model: guarantees for single
+    GPU models, in GPUs.
     """
 
     team: str
@@ -84,8 +89,9 @@ class PolicySet:
 class NodeAdmitted:
     """An operator lets a node into the fleet.
 
-    levels, path: names of the levels of the tree above the node, outermost first, and of the node's domain at
-    each. gpus: how many it has. labels: `model`, `pool` and the like. public_key: Ed25519, empty when unsigned.
+    levels, path: names of the levels of the tree above the node, outermost first, and of the node's
+    domain at each. gpus: how many it has. labels: `model`, `pool` and the like. public_key:
+    Ed25519, empty when unsigned.
     """
 
     node: str
@@ -98,7 +104,10 @@ class NodeAdmitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeWithdrawn:
-    """An operator takes a node out of the fleet for good; what runs there is stopped and queued again."""
+    """An operator takes a node out of the fleet for good.
+
+    What runs there is stopped and queued again.
+    """
 
     node: str
     why: str = ""
@@ -121,7 +130,10 @@ class NodeUncordoned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainRequested:
-    """A node is to become empty. deadline_ms: from now; what still runs then is stopped (None: never)."""
+    """A node is to become empty. deadline_ms: from now.
+
+    What still runs then is stopped (None: never).
+    """
 
     node: str
     deadline_ms: int | None = None
@@ -145,7 +157,7 @@ class HandOverRequested:
     why: str = ""
 
 
-# --- topic `nodes`: agents ------------------------------------------------------------------------------------
+# --- topic `nodes`: agents ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +170,9 @@ class RunningMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRegistered:
-    """An agent came up. boot_id: of the machine; another one than before means that all processes are gone.
+    """An agent came up. boot_id: of the machine.
+
+    Another one than before means that all processes are gone.
 
     address: where other nodes reach it. running: the members whose processes it still has.
     path, levels, gpus, labels: only believed under `auto_admit`.
@@ -177,7 +191,10 @@ class NodeRegistered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberReady:
-    """A member could start at once. address, port: where it would serve the rendezvous if it were rank 0."""
+    """A member could start at once.
+
+    Address, port: where it would serve the rendezvous if it were rank 0.
+    """
 
     node: str
     job: str
@@ -199,9 +216,10 @@ class MemberStarted:
 class MemberExited:
     """All processes of a member are gone, or never were.
 
-    code: the first non-zero exit code of its ranks, else 0; signal: the signal that ended it, 0 for none.
-    reason: `exited` (by itself), `stopped` (on order), `not_started`, `infrastructure` (supervisor or machine
-    trouble, no fault of the program), `hung` (no progress for the declared time). detail: for people.
+    code: the first non-zero exit code of its ranks, else 0; signal: the signal that ended it, 0 for
+    none. reason: `exited` (by itself), `stopped` (on order), `not_started`, `infrastructure`
+    (supervisor or machine trouble, no fault of the program), `hung` (no progress for the declared
+    time). detail: for people.
     """
 
     node: str
@@ -227,8 +245,8 @@ class CheckpointStarted:
 class CheckpointSaved:
     """A complete checkpoint exists.
 
-    step: the program's own count. path: what to resume from. productive_ms: the job's productive running time
-    that it holds, over all attempts.
+    step: the program's own count. path: what to resume from. productive_ms: the job's productive
+    running time that it holds, over all attempts.
     """
 
     node: str
@@ -241,7 +259,10 @@ class CheckpointSaved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultDetected:
-    """Hardware is broken. gpu: its index, -1 for the whole node. fault: xid, ecc, nvlink, nic, thermal, …"""
+    """Hardware is broken. gpu: its index, -1 for the whole node.
+
+    Fault: xid, ecc, nvlink, nic, thermal, …
+    """
 
     node: str
     gpu: int
@@ -257,7 +278,7 @@ class FaultCleared:
     gpu: int
 
 
-# --- topic `heartbeats`: agents -------------------------------------------------------------------------------
+# --- topic `heartbeats`: agents -------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

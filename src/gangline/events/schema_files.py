@@ -1,7 +1,7 @@
 """Writes the `.avsc` files: `python -m gangline.events.schema_files [--check]`.
 
-A kind whose dataclass says something else than its newest file gets a new version; files that stand are never
-changed. `--check` writes nothing and exits 1 when a file is missing.
+A kind whose dataclass says something else than its newest file gets a new version; files that stand
+are never changed. `--check` writes nothing and exits 1 when a file is missing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ def without_docs(schema: Any) -> Any:  # noqa: ANN401 - JSON
 
 
 def missing() -> dict[str, tuple[int, dict[str, Any]]]:
-    """Subjects whose newest file is not what the dataclass says: the version to write, and its schema."""
+    """Subjects whose newest file is not what the dataclass says.
+
+    The version to write, and its schema.
+    """
     found = {}
     for kind, cls in CLASSES.items():
         version, on_disk = newest(kind)

@@ -1,9 +1,9 @@
 """What a user asks for: the spec of a job, as it stands in JobSubmitted and JobQueued.
 
-The public part is what the scheduler and everybody else may read, at most `MAX_SPEC_BYTES` encoded. The private
-part (command, environment, working directory, user) is opaque to the core: clear JSON when `key_id` is empty,
-else sealed with a key that lives outside the log, so that destroying the key erases a person's text while every
-digest still holds.
+The public part is what the scheduler and everybody else may read, at most `MAX_SPEC_BYTES` encoded.
+The private part (command, environment, working directory, user) is opaque to the core: clear JSON
+when `key_id` is empty, else sealed with a key that lives outside the log, so that destroying the
+key erases a person's text while every digest still holds.
 """
 
 from __future__ import annotations
@@ -61,11 +61,12 @@ class CheckpointSpec:
 class Launch:
     """How the processes of a member are started and told to stop.
 
-    launcher: `per-node`, `per-gpu`, `torchrun` or `raw`. env_compat: which families of variables to export
-    (`torch`, `slurm`, `jax`). stop_signal: sent first, `TERM` by default. stop_lead_ms: how long before the end
-    of the grace it is sent at the latest (0: at once). progress_timeout_ms: without a sign of progress for so
-    long, the attempt counts as hung (None: not watched). at_most_one_writer: members stop by themselves when
-    they have not heard from the log for the lease.
+    launcher: `per-node`, `per-gpu`, `torchrun` or `raw`. env_compat: which families of variables to
+    export (`torch`, `slurm`, `jax`). stop_signal: sent first, `TERM` by default. stop_lead_ms: how
+    long before the end of the grace it is sent at the latest (0: at once). progress_timeout_ms:
+    without a sign of progress for so long, the attempt counts as hung (None: not watched).
+    at_most_one_writer: members stop by themselves when they have not heard from the log for the
+    lease.
     """
 
     launcher: str = "per-node"
@@ -79,7 +80,9 @@ class Launch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Private:
-    """Command, environment, working directory and user: JSON `{command, env, workdir, user}`, clear or sealed.
+    """Command, environment, working directory and user.
+
+    JSON `{command, env, workdir, user}`, clear or sealed.
 
     key_id: empty for clear text. nonce: empty for clear text.
     """
@@ -93,11 +96,12 @@ class Private:
 class Spec:
     """The spec of a job.
 
-    gpus: of the whole gang. gpus_per_node: exactly so many on each node, None for any split. limit_ms: the
-    user's declared maximum, None for none. grace_ms: between the stop signal and SIGKILL, None for the policy's.
-    retries: restarts after the user's own failures, None for the policy's. after: ids of jobs whose success it
-    waits for. count: tasks of an array, 1 for a plain job. selector: node labels that must be equal (`model`,
-    `pool`). labels: free text of the user's, for filters.
+    gpus: of the whole gang. gpus_per_node: exactly so many on each node, None for any split.
+    limit_ms: the user's declared maximum, None for none. grace_ms: between the stop signal and
+    SIGKILL, None for the policy's. retries: restarts after the user's own failures, None for the
+    policy's. after: ids of jobs whose success it waits for. count: tasks of an array, 1 for a plain
+    job. selector: node labels that must be equal (`model`, `pool`). labels: free text of the
+    user's, for filters.
     """
 
     team: str

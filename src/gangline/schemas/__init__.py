@@ -1,9 +1,9 @@
 """The Avro schemas by subject and version, and their loader.
 
-A subject is a record's name; `schemas/<Subject>/v<N>.avsc` holds its versions, and `index.json` the CRC-64-AVRO
-fingerprint of each. Old versions stay for ever: old logs are read through them. The newest version of each is
-what the dataclasses of `gangline.events` say today; `make schemas` writes a new file where they differ, and a
-test fails while they do.
+A subject is a record's name; `schemas/<Subject>/v<N>.avsc` holds its versions, and `index.json` the
+CRC-64-AVRO fingerprint of each. Old versions stay for ever: old logs are read through them. The
+newest version of each is what the dataclasses of `gangline.events` say today; `make schemas` writes
+a new file where they differ, and a test fails while they do.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The deterministic state machine: facts in, decisions out, the state is the fold of decisions.
 
-Nothing here asks for time, ids, randomness, configuration or the outside; everything arrives in the arguments of
-`step`. The names below are all that the drivers use.
+Nothing here asks for time, ids, randomness, configuration or the outside; everything arrives in the
+arguments of `step`. The names below are all that the drivers use.
 """
 
 from gangline.scheduler.core import policy

@@ -1,7 +1,8 @@
 """The fold: how each decision changes the state. Nothing else does.
 
-`apply` is called for a decision the moment it is made, and again wherever recorded decisions are folded; both ways
-the same state comes out. A decision that contradicts the state is a broken invariant and crashes.
+`apply` is called for a decision the moment it is made, and again wherever recorded decisions are
+folded; both ways the same state comes out. A decision that contradicts the state is a broken
+invariant and crashes.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any, Final
 
 from gangline.events import codec
 from gangline.events import decisions as d
-from gangline.events.decisions import Service
+from gangline.scheduler.core import apply_fleet
 from gangline.scheduler.core.entities import (
     Done,
     Job,
@@ -21,9 +22,6 @@ from gangline.scheduler.core.entities import (
     Node,
     Reservation,
     Spent,
-    Strike,
-    Team,
-    Window,
 )
 from gangline.scheduler.core.fleet import mask_of
 from gangline.scheduler.core.lifecycle import BrokenInvariantError, Phase, moved
@@ -53,7 +51,7 @@ def fold(state: State, decisions: list[d.Decision], *, now_ms: int) -> None:
     state.forget_timers(now_ms)
 
 
-# --- jobs -------------------------------------------------------------------------------------------------
+# --- jobs -----------------------------------------------------------------------------------------
 
 
 def _job_queued(state: State, decision: d.JobQueued) -> None:
@@ -181,7 +179,7 @@ def _wait_cause_changed(state: State, decision: d.WaitCauseChanged) -> None:
         state.touch(job)
 
 
-# --- gangs ------------------------------------------------------------------------------------------------
+# --- gangs ----------------------------------------------------------------------------------------
 
 
 def _gang_placed(state: State, decision: d.GangPlaced) -> None:
@@ -395,191 +393,6 @@ def _reservation_released(state: State, decision: d.ReservationReleased) -> None
     state.unreserve(decision.job)
 
 
-# --- nodes ------------------------------------------------------------------------------------------------
-
-
-def _node_added(state: State, decision: d.NodeAdded) -> None:
-    node = Node(
-        name=decision.node,
-        order=state.cell.next_node,
-        path=decision.path,
-        levels=decision.levels,
-        gpus=decision.gpus,
-        labels=dict(sorted(decision.labels.items())),
-        public_key=decision.public_key,
-    )
-    state.cell.next_node += 1
-    state.nodes[node.name] = node
-    state.enter_node(node)
-    state.refresh(node)
-    state.touch(node)
-
-
-def _node_dropped(state: State, decision: d.NodeDropped) -> None:
-    node = state.nodes.pop(decision.node)
-    state.leave_node(node)
-    state.freed()
-    state.touch(node)
-
-
-def _node_booted(state: State, decision: d.NodeBooted) -> None:
-    node = state.nodes[decision.node]
-    node.boot_id, node.address = decision.boot_id, decision.address
-    state.touched[node.name] = None
-    state.touch(node)
-
-
-def _node_health_changed(state: State, decision: d.NodeHealthChanged) -> None:
-    node = state.nodes[decision.node]
-    HEALTH_EVENTS[decision.cause](state, node, decision)
-    if decision.strike:
-        strike = Strike(at_ms=state.cell.now_ms, job=decision.job)
-        node.strikes = (*_recent(state, node), strike)
-    state.refresh(node)
-    state.freed()
-    state.touch(node)
-
-
-def _recent(state: State, node: Node) -> tuple[Strike, ...]:
-    oldest = state.cell.now_ms - state.cell.policy["quarantine_window"]
-    return tuple(s for s in node.strikes if s.at_ms > oldest)
-
-
-def _went_silent(state: State, node: Node, decision: d.NodeHealthChanged) -> None:
-    node.silent_ms = decision.until_ms - state.cell.policy["lost_after"]
-    state.wake(decision.until_ms, "lost", node.name)
-
-
-def _was_lost(_state: State, node: Node, _decision: d.NodeHealthChanged) -> None:
-    node.lost = True
-
-
-def _was_heard(state: State, node: Node, _decision: d.NodeHealthChanged) -> None:
-    node.lost, node.silent_ms = False, 0
-    state.touched[node.name] = None
-
-
-def _was_unready(state: State, node: Node, decision: d.NodeHealthChanged) -> None:
-    node.unready_until_ms = decision.until_ms
-    node.unready_times += 1
-    node.strikes = (*_recent(state, node), Strike(at_ms=state.cell.now_ms, job=decision.job))
-    state.wake(decision.until_ms, "unready", node.name)
-
-
-def _ready_again(_state: State, node: Node, _decision: d.NodeHealthChanged) -> None:
-    node.unready_until_ms = 0
-
-
-def _quarantined(state: State, node: Node, decision: d.NodeHealthChanged) -> None:
-    node.quarantined_until_ms = decision.until_ms
-    node.quarantines += 1
-    state.wake(decision.until_ms, "quarantine", node.name)
-
-
-def _quarantine_over(_state: State, node: Node, _decision: d.NodeHealthChanged) -> None:
-    node.quarantined_until_ms = 0
-    node.strikes = ()
-
-
-HEALTH_EVENTS: Final[Mapping[str, Callable[[State, Node, d.NodeHealthChanged], None]]] = {
-    "silent": _went_silent,
-    "lost": _was_lost,
-    "heard": _was_heard,
-    "unready": _was_unready,
-    "ready again": _ready_again,
-    "quarantine": _quarantined,
-    "quarantine over": _quarantine_over,
-}
-
-
-def _node_service_changed(state: State, decision: d.NodeServiceChanged) -> None:
-    node = state.nodes[decision.node]
-    node.service, node.service_why = decision.service, decision.cause
-    node.deadline_ms = decision.deadline_ms
-    if decision.service is Service.OPEN:
-        node.windows = tuple(w for w in node.windows if w.from_ms > state.cell.now_ms)
-    if decision.deadline_ms:
-        state.wake(decision.deadline_ms, "service", node.name)
-    state.refresh(node)
-    state.freed()
-    state.touch(node)
-
-
-def _maintenance_announced(state: State, decision: d.MaintenanceAnnounced) -> None:
-    node = state.nodes[decision.node]
-    window = Window(
-        from_ms=decision.from_ms, until_ms=decision.until_ms, why=decision.why, by=decision.by
-    )
-    node.windows = tuple(sorted((*node.windows, window), key=lambda w: (w.from_ms, w.until_ms)))
-    state.windowed[node.name] = None
-    state.wake(decision.from_ms, "window", node.name)
-    state.freed()
-    state.touch(node)
-
-
-def _gpu_withdrawn(state: State, decision: d.GpuWithdrawn) -> None:
-    node = state.nodes[decision.node]
-    node.bad |= 1 << decision.gpu
-    node.faults = {**node.faults, str(decision.gpu): decision.fault}
-    node.strikes = (*_recent(state, node), Strike(at_ms=state.cell.now_ms, job=""))
-    state.refresh(node)
-    state.freed()
-    state.touch(node)
-
-
-def _gpu_returned(state: State, decision: d.GpuReturned) -> None:
-    node = state.nodes[decision.node]
-    node.bad &= ~(1 << decision.gpu)
-    node.faults = {k: v for k, v in node.faults.items() if k != str(decision.gpu)}
-    state.refresh(node)
-    state.touch(node)
-
-
-# --- teams, policy, leadership ----------------------------------------------------------------------------
-
-
-def _team_changed(state: State, decision: d.TeamChanged) -> None:
-    team = state.teams.get(decision.team)
-    cell = state.cell
-    if team is None:
-        team = Team(name=decision.team, order=cell.next_team, usage_ms=cell.now_ms)
-        cell.next_team += 1
-        state.teams[team.name] = team
-    state.settle_usage()
-    team.guaranteed, team.borrow, team.lend = decision.guaranteed, decision.borrow, decision.lend
-    team.weight, team.parent = decision.weight, decision.parent
-    team.by_model = dict(sorted(decision.by_model.items()))
-    cell.policy_version += 1
-    state.link_teams()
-    state.count_waiting(team)
-    state.freed()
-    state.touch(team)
-
-
-def _policy_changed(state: State, decision: d.PolicyChanged) -> None:
-    state.settle_usage()
-    state.cell.policy = {**state.cell.policy, **decision.values}
-    state.cell.policy_version += 1
-    state.rearm()
-    state.freed()
-
-
-def _input_rejected(_state: State, _decision: d.InputRejected) -> None:
-    """Facts that change nothing."""
-
-
-def _leadership_taken(state: State, decision: d.LeadershipTaken) -> None:
-    cell = state.cell
-    cell.term, cell.leader = decision.term, decision.leader
-    cell.deadlines_from_ms = cell.now_ms
-    state.rearm()
-    state.freed()
-
-
-def _logic_upgraded(state: State, decision: d.LogicUpgraded) -> None:
-    state.cell.logic_version = decision.new_version
-
-
 APPLIERS: Final[Mapping[type, Callable[[State, Any], None]]] = {
     d.JobQueued: _job_queued,
     d.JobRejected: _job_rejected,
@@ -600,17 +413,17 @@ APPLIERS: Final[Mapping[type, Callable[[State, Any], None]]] = {
     d.GangReleased: _gang_released,
     d.ReservationPlanned: _reservation_planned,
     d.ReservationReleased: _reservation_released,
-    d.NodeAdded: _node_added,
-    d.NodeDropped: _node_dropped,
-    d.NodeBooted: _node_booted,
-    d.NodeHealthChanged: _node_health_changed,
-    d.NodeServiceChanged: _node_service_changed,
-    d.MaintenanceAnnounced: _maintenance_announced,
-    d.GpuWithdrawn: _gpu_withdrawn,
-    d.GpuReturned: _gpu_returned,
-    d.TeamChanged: _team_changed,
-    d.PolicyChanged: _policy_changed,
-    d.InputRejected: _input_rejected,
-    d.LeadershipTaken: _leadership_taken,
-    d.LogicUpgraded: _logic_upgraded,
+    d.NodeAdded: apply_fleet.node_added,
+    d.NodeDropped: apply_fleet.node_dropped,
+    d.NodeBooted: apply_fleet.node_booted,
+    d.NodeHealthChanged: apply_fleet.node_health_changed,
+    d.NodeServiceChanged: apply_fleet.node_service_changed,
+    d.MaintenanceAnnounced: apply_fleet.maintenance_announced,
+    d.GpuWithdrawn: apply_fleet.gpu_withdrawn,
+    d.GpuReturned: apply_fleet.gpu_returned,
+    d.TeamChanged: apply_fleet.team_changed,
+    d.PolicyChanged: apply_fleet.policy_changed,
+    d.InputRejected: apply_fleet.input_rejected,
+    d.LeadershipTaken: apply_fleet.leadership_taken,
+    d.LogicUpgraded: apply_fleet.logic_upgraded,
 }

@@ -1,8 +1,8 @@
 """Why a job waits: one cause at every moment, the first that holds, with its numbers.
 
-`explain` answers for one job from the state alone, so that the same state always gives the same answer. The recorded
-causes (WaitCauseChanged) are brought up to date at the end of a step: for new jobs at once, for all others at most once
-in `cause_interval`.
+`explain` answers for one job from the state alone, so that the same state always gives the same
+answer. The recorded causes (WaitCauseChanged) are brought up to date at the end of a step: for new
+jobs at once, for all others at most once in `cause_interval`.
 """
 
 from __future__ import annotations
@@ -38,9 +38,7 @@ def explain(turn: Turn, job: Job, order: Order) -> Answer:
         return WaitCause.HOLD, f"held by {job.held_by}: {job.held_why or 'no reason given'}"
     if job.not_before_ms:
         return WaitCause.HOLD, "backed off: its program fails soon after each start"
-    stopped = quota.barrier(
-        state, job.spec.team, job.gpus, preemptible=job.spec.preemptible
-    )
+    stopped = quota.barrier(state, job.spec.team, job.gpus, preemptible=job.spec.preemptible)
     if stopped is not None:
         return WaitCause.BORROW_LIMIT, _limit_text(job, stopped)
     return _room(turn, job, order)
@@ -97,8 +95,8 @@ def _shape_or_count(turn: Turn, job: Job, shape: Shape, *, free: int, order: Ord
         where = f"within one {shape.level}" if shape.level else "in the shape it asks for"
         each = f" with {shape.per_node} on each node" if shape.per_node else ""
         return WaitCause.TOPOLOGY, (
-            f"needs {job.gpus} GPUs{each} {where}; {within_reach} are free or may be reclaimed, but not "
-            "in that shape"
+            f"needs {job.gpus} GPUs{each} {where}; {within_reach} are free or may be reclaimed, "
+            "but not in that shape"
         )
     return WaitCause.CAPACITY, (
         f"needs {job.gpus} GPUs; {free} are free and {within_reach - free} may be reclaimed; "
@@ -129,7 +127,7 @@ def _some(names: list[str]) -> str:
     return shown + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
 
 
-# --- kinder fleets ------------------------------------------------------------------------------------------
+# --- kinder fleets --------------------------------------------------------------------------------
 
 
 def _claimed(state: State) -> dict[str, int]:
@@ -182,7 +180,7 @@ def _as_if(state: State, more: dict[str, int]) -> Iterator[None]:
             state.set_avail(node, avail)
 
 
-# --- keeping the record -------------------------------------------------------------------------------------
+# --- keeping the record ---------------------------------------------------------------------------
 
 
 def record(turn: Turn) -> None:

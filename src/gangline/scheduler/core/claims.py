@@ -1,15 +1,19 @@
-"""Preemption as a transaction: prove the whole placement, tell the victims, keep what they leave for the claimant.
+"""Preemption as a transaction.
+
+Prove the whole placement, tell the victims, keep what they leave for the claimant.
 
 Who may take from whom:
-- a class right: `urgent` and `high` from lower classes; out of another team's guarantee only `urgent`;
-- the owner's right, of every class: a gang that is whole inside its team's guarantee takes back what was borrowed from
-  it, from any class but `urgent`, as long as the victim's team is above its guarantee.
-Both are judged below the two teams' nearest common ancestor. A `preemptible=no` job is never a victim, an attempt is
-protected for its minimum run time (not from `urgent`), and gangs that are leaving anyway are waited for, not evicted
-twice.
+- a class right: `urgent` and `high` from lower classes; out of another team's guarantee only
+`urgent`;
+- the owner's right, of every class: a gang that is whole inside its team's guarantee takes back
+what was borrowed from it, from any class but `urgent`, as long as the victim's team is above its
+guarantee. Both are judged below the two teams' nearest common ancestor. A `preemptible=no` job is
+never a victim, an attempt is protected for its minimum run time (not from `urgent`), and gangs that
+are leaving anyway are waited for, not evicted twice.
 
-Victims: lowest class first, then least GPU-time lost, then fewest GPUs, then fewest jobs. A greedy choice is pruned of
-everybody it does not need; where the candidates are few, every smaller choice is tried too.
+Victims: lowest class first, then least GPU-time lost, then fewest GPUs, then fewest jobs. A greedy
+choice is pruned of everybody it does not need; where the candidates are few, every smaller choice
+is tried too.
 """
 
 from __future__ import annotations
@@ -32,7 +36,10 @@ FEW: Final = 10
 
 
 class Victim(NamedTuple):
-    """A gang that may be evicted, or is leaving. cause: `class`, `reclaim`, or empty when it leaves anyway."""
+    """A gang that may be evicted, or is leaving.
+
+    Cause: `class`, `reclaim`, or empty when it leaves anyway.
+    """
 
     rank: tuple[int, int, int, int]
     job: Job
@@ -62,9 +69,9 @@ def right_over(state: State, claimant: Job, victim: Job) -> str:
     parts = quota.sides(state, claimant.spec.team, victim.spec.team)
     same_team = claimant.spec.team == victim.spec.team
     lower = victim.job_class < claimant.job_class
-    if lower and claimant.job_class >= JobClass.HIGH:
-        if same_team or claimant.job_class is JobClass.URGENT or quota.above(parts):
-            return "class"
+    strong = lower and claimant.job_class >= JobClass.HIGH
+    if strong and (same_team or claimant.job_class is JobClass.URGENT or quota.above(parts)):
+        return "class"
     if same_team or victim.job_class is JobClass.URGENT:
         return ""
     if quota.inside(parts, claimant.gpus) and quota.above(parts):
@@ -72,7 +79,7 @@ def right_over(state: State, claimant: Job, victim: Job) -> str:
     return ""
 
 
-def lost_gpu_ms(state: State, victim: Job, now_ms: int) -> int:
+def lost_gpu_ms(victim: Job, now_ms: int) -> int:
     """GPU-time that evicting it really loses: nothing for a job that saves in its grace."""
     if victim.can_save or not victim.started_ms:
         return 0
@@ -106,7 +113,10 @@ class Search:
         return cause
 
     def candidates(self) -> list[Victim]:
-        """Everybody who might leave for the claimant, cheapest first; teams are judged when they are chosen."""
+        """Everybody who might leave for the claimant, cheapest first.
+
+        Teams are judged when they are chosen.
+        """
         taken = {v for r in self.state.reservations.values() for v in r.victims}
         found = []
         for job in self.state.holding.values():
@@ -119,7 +129,7 @@ class Search:
                 continue
             rank = (
                 int(job.job_class),
-                lost_gpu_ms(self.state, job, self.turn.now_ms),
+                lost_gpu_ms(job, self.turn.now_ms),
                 job.gpus,
                 -job.number,
             )
@@ -127,7 +137,7 @@ class Search:
         found.sort(key=lambda victim: victim.rank)
         return found
 
-    # --- what if ----------------------------------------------------------------------------------------
+    # --- what if ----------------------------------------------------------------------------------
 
     def free(self, job: Job) -> None:
         """As if the gang were out."""
@@ -170,7 +180,7 @@ class Search:
                 found = self.tree.find(self.shape, within=domain)
         return found
 
-    # --- choosing ---------------------------------------------------------------------------------------
+    # --- choosing ---------------------------------------------------------------------------------
 
     def best(self) -> Choice | None:
         """The cheapest victims for which the whole placement is proven."""
@@ -187,7 +197,10 @@ class Search:
         return min(choices, key=lambda choice: choice.cost) if choices else None
 
     def _domains(self, candidates: list[Victim]) -> list[tuple[Domain | None, list[Victim]]]:
-        """Where to look: each domain of the required level that could hold the gang, else the whole fleet."""
+        """Where to look.
+
+        Each domain of the required level that could hold the gang, else the whole fleet.
+        """
         depth = self.tree.depth_of(self.shape.level)
         if not depth or depth >= len(self.tree.levels):
             return [(None, candidates)]
@@ -205,8 +218,7 @@ class Search:
         return [
             (domain, by_domain[id(domain)])
             for domain in self.tree.levels[depth]
-            if id(domain) in by_domain
-            and domain.free + gpus[id(domain)] >= self.shape.gpus
+            if id(domain) in by_domain and domain.free + gpus[id(domain)] >= self.shape.gpus
         ]
 
     def _ancestor(self, node: str, depth: int) -> Domain | None:
@@ -216,7 +228,10 @@ class Search:
         return domain
 
     def _greedy(self, domain: Domain | None, candidates: list[Victim]) -> Choice | None:
-        """Add victims, cheapest first, until the place is proven; then spare whoever is not needed."""
+        """Add victims, cheapest first, until the place is proven.
+
+        Then spare whoever is not needed.
+        """
         chosen: list[Victim] = []
         place: Place | None = None
         for victim in candidates:
@@ -246,9 +261,7 @@ class Search:
                 place = without
         return self.place(domain) or place
 
-    def _exact(
-        self, domain: Domain | None, candidates: list[Victim], best: Choice
-    ) -> Choice:
+    def _exact(self, domain: Domain | None, candidates: list[Victim], best: Choice) -> Choice:
         """Try every choice that is cheaper than the best so far."""
         stack: list[Victim] = []
 
@@ -372,7 +385,7 @@ def _evict(turn: Turn, job: Job, choice: Choice) -> None:
     )
 
 
-# --- when the victims are out -------------------------------------------------------------------------------
+# --- when the victims are out ---------------------------------------------------------------------
 
 
 def settle(turn: Turn) -> list[Reservation]:

@@ -1,7 +1,8 @@
 """What operators state: teams, policy, nodes, and who may take new work.
 
-Service is what operators want of a node; whether it is well is another matter (health.py). Cordoning keeps *new* work
-off; draining also stops what still runs at its deadline; maintenance does both in an announced window.
+Service is what operators want of a node; whether it is well is another matter (health.py).
+Cordoning keeps *new* work off; draining also stops what still runs at its deadline; maintenance
+does both in an announced window.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What the state holds: jobs, nodes, teams, reservations, and the ids of ended jobs.
 
-Each class lists first what is kept (it stands in snapshots and digests), then, after `# derived`, what can be
-rebuilt from that and from the other entities (`State.rebuild`). Only `apply.py` writes to either.
+Each class lists first what is kept (it stands in snapshots and digests), then, after `# derived`,
+what can be rebuilt from that and from the other entities (`State.rebuild`). Only `apply.py` writes
+to either.
 """
 
 from __future__ import annotations
@@ -31,11 +32,12 @@ class MemberEnd:
 class Job:
     """A live job.
 
-    number: the cell's small integer, in order of acceptance. queued_ms: since when it waits this time.
-    attempt: counts placements; starts: counts GangStarted. failures: infrastructure failures in a row without
-    new progress, on the distinct nodes failed_nodes. saved_*: the newest checkpoint. placed_ms to stop_by: of
-    the present attempt. final: what a stopping job becomes whatever caused the stop (`cancelled`, `limit`).
-    chain: how many preemptions led to its present wait. spec_body: the spec's Avro bytes (kept for digests).
+    number: the cell's small integer, in order of acceptance. queued_ms: since when it waits this
+    time. attempt: counts placements; starts: counts GangStarted. failures: infrastructure failures
+    in a row without new progress, on the distinct nodes failed_nodes. saved_*: the newest
+    checkpoint. placed_ms to stop_by: of the present attempt. final: what a stopping job becomes
+    whatever caused the stop (`cancelled`, `limit`). chain: how many preemptions led to its present
+    wait. spec_body: the spec's Avro bytes (kept for digests).
     """
 
     id: str
@@ -119,7 +121,10 @@ class Window:
 
 @dataclass(slots=True, kw_only=True)
 class Strike:
-    """Something that counts towards quarantine. job: whose members were not ready; empty for faults and losses."""
+    """Something that counts towards quarantine. job: whose members were not ready.
+
+    Empty for faults and losses.
+    """
 
     at_ms: int
     job: str
@@ -129,9 +134,9 @@ class Strike:
 class Node:
     """A node of the fleet.
 
-    order: counts admissions. gpus: how many; the masks have one bit a GPU. silent_ms: when it was last heard, 0
-    while it is heard. unready_until_ms, unready_times: suspicion that heartbeats do not clear. quarantines: how
-    many so far.
+    order: counts admissions. gpus: how many; the masks have one bit a GPU. silent_ms: when it was
+    last heard, 0 while it is heard. unready_until_ms, unready_times: suspicion that heartbeats do
+    not clear. quarantines: how many so far.
     """
 
     name: str
@@ -196,7 +201,10 @@ class Node:
 
 @dataclass(slots=True, kw_only=True)
 class Team:
-    """A team. guaranteed, borrow, lend: GPUs (-1: unlimited). usage: decayed GPU-milliseconds as of usage_ms."""
+    """A team. guaranteed, borrow, lend: GPUs (-1: unlimited).
+
+    Usage: decayed GPU-milliseconds as of usage_ms.
+    """
 
     name: str
     order: int
@@ -233,8 +241,8 @@ class Kept:
 class Reservation:
     """Room kept for a waiting job: `plan`, `firm` or `claim` (see ReservationPlanned).
 
-    planned_ms: when it was made. victims: of a claim, those not yet out. disturbed: a gang came or went on its
-    nodes since.
+    planned_ms: when it was made. victims: of a claim, those not yet out. disturbed: a gang came or
+    went on its nodes since.
     """
 
     job: str

@@ -1,12 +1,13 @@
 """The fleet as a tree of domains with free GPUs counted in each, and the search for a place in it.
 
-Levels from the root down, as the nodes' paths name them (say spine, block), then `node`. Each domain keeps how many
-GPUs are free in it and, for each k, how many of its nodes have at least k free; both change with a node's free GPUs,
-so that whether a gang fits is a look-up.
+Levels from the root down, as the nodes' paths name them (say spine, block), then `node`. Each
+domain keeps how many GPUs are free in it and, for each k, how many of its nodes have at least k
+free; both change with a node's free GPUs, so that whether a gang fits is a look-up.
 
-A gang gets the lowest domain that holds it whole; among those of a level the fullest (best fit), so that large holes
-stay whole. Inside it, whole sub-domains go first and the rest to the fullest sub-domain that takes it, down to nodes.
-Without `gpus_per_node` the number of nodes is the least the domain allows.
+A gang gets the lowest domain that holds it whole; among those of a level the fullest (best fit), so
+that large holes stay whole. Inside it, whole sub-domains go first and the rest to the fullest
+sub-domain that takes it, down to nodes. Without `gpus_per_node` the number of nodes is the least
+the domain allows.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class Domain:
 class Shape(NamedTuple):
     """What a gang needs of the tree. per_node: exactly so many on each node, 0 for any split.
 
-    level: of the domain it may not cross, empty for the whole fleet. selector: labels a node must have.
+    level: of the domain it may not cross, empty for the whole fleet. selector: labels a node must
+    have.
     """
 
     gpus: int
@@ -53,7 +55,10 @@ class Shape(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a gang would stand: (node, GPUs there) in rank order, and the lowest domain that holds it."""
+    """Where a gang would stand.
+
+    (node, GPUs there) in rank order, and the lowest domain that holds it.
+    """
 
     parts: tuple[tuple[Node, int], ...]
     domain: Domain | None
@@ -131,7 +136,7 @@ class Tree:
                 at_least[k] += step
             domain = domain.parent
 
-    # --- the search ---------------------------------------------------------------------------------------
+    # --- the search -------------------------------------------------------------------------------
 
     def holds(self, domain: Domain, shape: Shape) -> bool:
         """Whether the shape fits in the domain now."""
@@ -153,7 +158,10 @@ class Tree:
         return None
 
     def find(self, shape: Shape, *, within: Domain | None = None) -> Place | None:
-        """The best place for the shape among free GPUs, in a domain or anywhere; None when there is none."""
+        """The best place for the shape among free GPUs, in a domain or anywhere.
+
+        None when there is none.
+        """
         limit = self.depth_of(shape.level)
         top = within or self.root
         if limit is None or not self.holds(top, shape):
@@ -205,13 +213,18 @@ class Tree:
         return self._fewest_nodes(domain, shape.gpus)
 
     def _take_nodes(self, domain: Domain, wanted: int, per_node: int) -> list[tuple[Node, int]]:
-        """`wanted` nodes with `per_node` free: roomiest sub-domains first, the rest where it fits best."""
+        """`wanted` nodes with `per_node` free.
+
+        Roomiest sub-domains first, the rest where it fits best.
+        """
         if not domain.children:
             able = [n for n in domain.nodes if self.counted[n.name] >= per_node]
             able.sort(key=lambda n: (self.counted[n.name], len(n.strikes), n.order))
             return [(n, per_node) for n in able[:wanted]]
         parts: list[tuple[Node, int]] = []
-        room = {c.index: c.at_least[per_node] for c in domain.children if len(c.at_least) > per_node}
+        room = {
+            c.index: c.at_least[per_node] for c in domain.children if len(c.at_least) > per_node
+        }
         while wanted:
             whole = [c for c in domain.children if room.get(c.index, 0) >= wanted]
             if whole:
@@ -234,7 +247,10 @@ class Tree:
         return parts
 
     def _nodes_of(self, domain: Domain, plan: dict[int, int]) -> list[tuple[Node, int]]:
-        """Nodes with exactly so many free as the plan wants (free -> how many), in as few domains as may be."""
+        """Nodes with exactly so many free as the plan wants (free -> how many).
+
+        In as few domains as may be.
+        """
         if not domain.children:
             found = []
             left = dict(plan)
@@ -289,7 +305,8 @@ def _covers(domain: Domain, plan: dict[int, int]) -> int:
 def _node_plan(at_least: list[int], gpus: int) -> tuple[dict[int, int], int, int]:
     """How many nodes of each free count make up `gpus` with the fewest nodes.
 
-    Returns the plan, and for the one node that is not filled: its free count and what is taken there (0, 0: none).
+    Returns the plan, and for the one node that is not filled: its free count and what is taken
+    there (0, 0: none).
     """
     plan: dict[int, int] = {}
     left = gpus
@@ -303,7 +320,8 @@ def _node_plan(at_least: list[int], gpus: int) -> tuple[dict[int, int], int, int
             left -= use * free
         if not left:
             return plan, 0, 0
-        # What is left is less than this free count, or nothing of it is left: one more node may end it.
+        # What is left is less than this free count, or nothing of it is left: one more node may end
+        # it.
         if exact[free] and left < free:
             last = next(k for k in range(left, free + 1) if exact[k])
             plan[last] = plan.get(last, 0) + 1
@@ -312,7 +330,10 @@ def _node_plan(at_least: list[int], gpus: int) -> tuple[dict[int, int], int, int
 
 
 def lowest_bits(mask: int, count: int) -> int:
-    """`count` bits of the mask that lie together where they can: the smallest run that does, else the lowest."""
+    """`count` bits of the mask that lie together where they can.
+
+    The smallest run that does, else the lowest.
+    """
     runs = []
     start = -1
     for bit in range(mask.bit_length() + 1):

@@ -1,12 +1,16 @@
-"""Starting, running and ending of gangs: facts of agents about members, and what follows for the whole gang.
+"""Starting, running and ending of gangs.
 
-Two-phase start: GangPlaced, every member ready, GangStarted. A gang ends as a whole: when one member fails or its
-node is lost, the others are stopped, and only when all are out does the gang let go of its GPUs. What becomes of the
-job then follows from why it stopped and how its members ended:
+Facts of agents about members, and what follows for the whole gang.
+
+Two-phase start: GangPlaced, every member ready, GangStarted. A gang ends as a whole: when one
+member fails or its node is lost, the others are stopped, and only when all are out does the gang
+let go of its GPUs. What becomes of the job then follows from why it stopped and how its members
+ended:
 
 - cancelled, or over its limit: it ends as that, whatever its program did in the grace;
 - all members ended by themselves with code 0: it succeeded, also in a grace;
-- stopped for others (preemption, drain, maintenance) or by the machine's fault: it waits again, no retry lost;
+- stopped for others (preemption, drain, maintenance) or by the machine's fault: it waits again, no
+retry lost;
 - its own failure: a retry is used, or it has failed.
 """
 
@@ -29,8 +33,13 @@ FREE_CAUSES: Final = (StopCause.PREEMPTED, StopCause.DRAINED, StopCause.MAINTENA
 HOLDING: Final = (Phase.STARTING, Phase.RUNNING, Phase.STOPPING)
 
 
-def member_of(turn: Turn, fact: Fact, body: f.MemberReady | f.MemberExited | f.CheckpointSaved) -> Job | None:
-    """The job whose present attempt has a live member on that node; refused, and None, otherwise."""
+def member_of(
+    turn: Turn, fact: Fact, body: f.MemberReady | f.MemberExited | f.CheckpointSaved
+) -> Job | None:
+    """The job whose present attempt has a live member on that node.
+
+    Refused, and None, otherwise.
+    """
     job = turn.state.jobs.get(body.job)
     if job is None:
         known = body.job in turn.state.done
@@ -140,11 +149,9 @@ def member_exited(turn: Turn, fact: Fact, body: f.MemberExited) -> None:
 
 def _lingered(turn: Turn, node: Node, job: str, attempt: int) -> bool:
     """Whether this was a fenced attempt's last sign on the node; its GPUs come back then."""
-    if all((l.job, l.attempt) != (job, attempt) for l in node.lingering):
+    if all((x.job, x.attempt) != (job, attempt) for x in node.lingering):
         return False
-    turn.decide(
-        d.MemberEnded(job=job, attempt=attempt, node=node.name, code=0, reason=FENCED)
-    )
+    turn.decide(d.MemberEnded(job=job, attempt=attempt, node=node.name, code=0, reason=FENCED))
     return True
 
 
@@ -200,7 +207,11 @@ def stop(
     grace = grace_of(turn, job) if grace_ms is None else grace_ms
     turn.decide(
         d.GangStopping(
-            job=job.id, attempt=job.attempt, cause=cause, grace_ms=grace if job.started_ms else 0, by=by
+            job=job.id,
+            attempt=job.attempt,
+            cause=cause,
+            grace_ms=grace if job.started_ms else 0,
+            by=by,
         )
     )
 
@@ -267,7 +278,10 @@ def _outcome(
 
 
 def requeue(turn: Turn, job: Job, *, cause: StopCause, failed: bool, short: bool) -> None:
-    """The job waits again; crash loops are backed off, and a job under which nodes keep failing is held."""
+    """The job waits again.
+
+    Crash loops are backed off, and a job under which nodes keep failing is held.
+    """
     policy = turn.state.cell.policy
     retries = job.retries_used + (1 if failed else 0)
     wait_ms = 0
@@ -290,7 +304,10 @@ def requeue(turn: Turn, job: Job, *, cause: StopCause, failed: bool, short: bool
 
 
 def finish(turn: Turn, job: Job, *, outcome: Outcome, reason: str = "", code: int = 0) -> None:
-    """The job has ended; what was kept for it is let go, and what waits for its success fails with it."""
+    """The job has ended.
+
+    What was kept for it is let go, and what waits for its success fails with it.
+    """
     if job.id in turn.state.reservations:
         turn.decide(d.ReservationReleased(job=job.id, why="cancelled"))
     array = job.array

@@ -1,14 +1,14 @@
 """The life of a job: one phase, one table.
 
-A job is accepted and waits (QUEUED). When the scheduler has found a place for its whole gang, the gang holds its
-GPUs and its members make ready (STARTING); when all are, the processes run (RUNNING). A gang that is told to stop,
-or of which a part has failed, keeps its GPUs until its processes are out (STOPPING); then it holds nothing
-(RELEASED), and in the same step the job either waits again or has ended. Ended jobs leave the state; only their
-outcome is remembered for a while.
+A job is accepted and waits (QUEUED). When the scheduler has found a place for its whole gang, the
+gang holds its GPUs and its members make ready (STARTING); when all are, the processes run
+(RUNNING). A gang that is told to stop, or of which a part has failed, keeps its GPUs until its
+processes are out (STOPPING); then it holds nothing (RELEASED), and in the same step the job either
+waits again or has ended. Ended jobs leave the state; only their outcome is remembered for a while.
 
-Decisions move a job along TRANSITIONS and nothing else does. The diagram in docs/lifecycle.md is drawn from this
-table. A decision that is not in it is a broken invariant and crashes; facts that would lead to one are refused
-before.
+Decisions move a job along TRANSITIONS and nothing else does. The diagram in docs/lifecycle.md is
+drawn from this table. A decision that is not in it is a broken invariant and crashes; facts that
+would lead to one are refused before.
 """
 
 from __future__ import annotations

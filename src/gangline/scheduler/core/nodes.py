@@ -1,10 +1,11 @@
 """Nodes: what agents and the driver notice, and what becomes of the gangs on them.
 
-Health is what we can know of a node; service (service.py) is what operators want of it. Silence makes a node
-suspected (no new work), longer silence lost: its gangs restart elsewhere from their checkpoints, and their old
-attempts there are fenced by number until the node says that they are gone. Faults and losses are strikes, and so is
-unreadiness once two distinct jobs have met it; too many strikes within the window quarantine a node, each time for
-twice as long. Gangs on a quarantined node run on.
+Health is what we can know of a node; service (service.py) is what operators want of it. Silence
+makes a node suspected (no new work), longer silence lost: its gangs restart elsewhere from their
+checkpoints, and their old attempts there are fenced by number until the node says that they are
+gone. Faults and losses are strikes, and so is unreadiness once two distinct jobs have met it; too
+many strikes within the window quarantine a node, each time for twice as long. Gangs on a
+quarantined node run on.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from gangline.events import facts as f
 from gangline.events.batch import Edge
 from gangline.events.decisions import Health, Service, StopCause
 from gangline.scheduler.core import gangs, health
+from gangline.scheduler.core.apply import FENCED
 from gangline.scheduler.core.entities import Job, Node
 from gangline.scheduler.core.fleet import mask_of
 from gangline.scheduler.core.inputs import Fact
@@ -81,7 +83,7 @@ def clear_lingering(turn: Turn, node: Node, running: set[tuple[str, int]]) -> No
         if (left.job, left.attempt) not in running:
             turn.decide(
                 d.MemberEnded(
-                    job=left.job, attempt=left.attempt, node=node.name, code=0, reason=gangs.FENCED
+                    job=left.job, attempt=left.attempt, node=node.name, code=0, reason=FENCED
                 )
             )
 
@@ -105,7 +107,9 @@ def edge(turn: Turn, edge_: Edge) -> None:
         return
     if edge_.kind == "silent" and not node.silent_ms:
         lost_after = turn.state.cell.policy["lost_after"]
-        health.change(turn, node, Health.SUSPECTED, cause="silent", until_ms=edge_.at_ms + lost_after)
+        health.change(
+            turn, node, Health.SUSPECTED, cause="silent", until_ms=edge_.at_ms + lost_after
+        )
     elif edge_.kind == "heard" and node.silent_ms:
         health.change(turn, node, Health.WELL, cause="heard")
 
@@ -147,9 +151,7 @@ def fault_detected(turn: Turn, fact: Fact, body: f.FaultDetected) -> None:
 def fail_for_fault(turn: Turn, job: Job, node: Node) -> None:
     """A gang lost a GPU under it: what is left of it is stopped, whatever its processes do."""
     grace = turn.state.cell.policy["abort_grace"] if job.started_ms else 0
-    gangs.stop(
-        turn, job, cause=StopCause.INFRASTRUCTURE, grace_ms=grace, by=f"node:{node.name}"
-    )
+    gangs.stop(turn, job, cause=StopCause.INFRASTRUCTURE, grace_ms=grace, by=f"node:{node.name}")
 
 
 def fault_cleared(turn: Turn, fact: Fact, body: f.FaultCleared) -> None:
@@ -174,7 +176,10 @@ def stop_members(turn: Turn, node: Node, cause: StopCause) -> None:
 
 
 def unstoppable(turn: Turn, job: Job) -> None:
-    """Members that did not end long after their grace: their nodes are drained and stay so, never freed."""
+    """Members that did not end long after their grace.
+
+    Their nodes are drained and stay so, never freed.
+    """
     ended = {end.node for end in job.ended}
     for seat in job.seats:
         node = turn.state.nodes.get(seat.node)

@@ -1,8 +1,9 @@
 """The order of the queue: a total one, that ends in the order of acceptance.
 
-Priority class; then large gangs past their bound; then teams that use less than their guarantee; then teams below
-their share; then age; then the job's number. Shares are what decayed past use would be, split over the teams with
-demand by weight (water-filling, level by level of the tree); a team is below its share or not, which is no ratio.
+Priority class; then large gangs past their bound; then teams that use less than their guarantee;
+then teams below their share; then age; then the job's number. Shares are what decayed past use
+would be, split over the teams with demand by weight (water-filling, level by level of the tree); a
+team is below its share or not, which is no ratio.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ def is_past_bound(state: State, job: Job, now_ms: int) -> bool:
 
 
 class Order:
-    """The order at one moment. Shares are as of the last recorded decision, so that time alone changes nothing."""
+    """The order at one moment.
+
+    Shares are as of the last recorded decision, so that time alone changes nothing.
+    """
 
     def __init__(self, state: State, now_ms: int) -> None:
         """Look at the state now; use that changes later changes only the keys of its own team."""

@@ -1,10 +1,11 @@
 """Reservations: a time and a place for what cannot start now, and who must keep off.
 
-A plan is made for the first few waiting jobs in order that have a known time to start: when the gangs that run are
-sure to have left (their declared limit and grace, or the policy's default, doubled each time it is outlived), place
-the gang in what is free then. Later jobs may use the hole when they are sure to leave before it. A plan binds jobs
-behind it in order; the firm plan of a large gang past its bound binds everybody. An announced maintenance binds
-everybody too. A plan expires at its time, and is made again only when gangs came or went on its own nodes.
+A plan is made for the first few waiting jobs in order that have a known time to start: when the
+gangs that run are sure to have left (their declared limit and grace, or the policy's default,
+doubled each time it is outlived), place the gang in what is free then. Later jobs may use the hole
+when they are sure to leave before it. A plan binds jobs behind it in order; the firm plan of a
+large gang past its bound binds everybody. An announced maintenance binds everybody too. A plan
+expires at its time, and is made again only when gangs came or went on its own nodes.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ def in_window(node: Node, from_ms: int, until_ms: int) -> bool:
     return any(w.from_ms < until_ms and from_ms < w.until_ms for w in node.windows)
 
 
-# --- making plans -----------------------------------------------------------------------------------------
+# --- making plans ---------------------------------------------------------------------------------
 
 
 def drop_stale(turn: Turn) -> None:
@@ -165,9 +166,8 @@ def plan(turn: Turn, job: Job, shape: Shape, order: Order) -> None:
     start_ms, place = found
     seats = tuple(d.ReservedSeat(node=node.name, gpus=count) for node, count in place.parts)
     kind = "firm" if firm else "plan"
-    if old is not None and (old.kind, old.start_ms) == (kind, start_ms):
-        if tuple((s.node, s.gpus) for s in old.seats) == tuple((s.node, s.gpus) for s in seats):
-            return
+    if old is not None and _same(old, kind, start_ms, seats):
+        return
     turn.decide(
         d.ReservationPlanned(
             job=job.id,
@@ -176,6 +176,15 @@ def plan(turn: Turn, job: Job, shape: Shape, order: Order) -> None:
             end_ms=start_ms + run_ms(state, job),
             seats=seats,
         )
+    )
+
+
+def _same(old: Reservation, kind: str, start_ms: int, seats: tuple[d.ReservedSeat, ...]) -> bool:
+    kept = tuple((s.node, s.gpus) for s in old.seats)
+    return (old.kind, old.start_ms, kept) == (
+        kind,
+        start_ms,
+        tuple((s.node, s.gpus) for s in seats),
     )
 
 
@@ -205,7 +214,7 @@ def _earliest(turn: Turn, job: Job, shape: Shape, order: Order) -> tuple[int, Pl
     state = turn.state
     tree = state.tree_for(shape.selector)
     before = dict(tree.counted)
-    free = {name: float_free(state, name) for name in before}
+    free = {name: free_on(state, name) for name in before}
     events = _events(turn, job, order, free)
     try:
         for name, count in free.items():
@@ -216,7 +225,7 @@ def _earliest(turn: Turn, job: Job, shape: Shape, order: Order) -> tuple[int, Pl
             tree.count(state.nodes[name], count)
 
 
-def float_free(state: State, name: str) -> int:
+def free_on(state: State, name: str) -> int:
     """GPUs of a node that are free now."""
     return state.nodes[name].avail.bit_count()
 
@@ -232,7 +241,10 @@ def _clear(state: State, name: str, count: int, from_ms: int, until_ms: int) -> 
 def _events(
     turn: Turn, job: Job, order: Order, free: dict[str, int]
 ) -> list[tuple[int, int, tuple[tuple[str, int], ...]]]:
-    """When GPUs become free: (time, tie, ((node, GPUs)…)). Reservations ahead are taken off `free` until they end."""
+    """When GPUs become free: (time, tie, ((node, GPUs)…)).
+
+    Reservations ahead are taken off `free` until they end.
+    """
     state = turn.state
     events: list[tuple[int, int, tuple[tuple[str, int], ...]]] = []
     claimed = {v for r in state.reservations.values() if r.kind == "claim" for v in r.victims}
@@ -276,9 +288,7 @@ def _sweep(
     for index, (at_ms, _, parts) in enumerate(events):
         for name, gpus in parts:
             free[name] += gpus
-            tree.count(
-                state.nodes[name], _clear(state, name, free[name], at_ms, at_ms + takes_ms)
-            )
+            tree.count(state.nodes[name], _clear(state, name, free[name], at_ms, at_ms + takes_ms))
         if index + 1 < len(events) and events[index + 1][0] == at_ms:
             continue
         if not tree.holds(tree.root, shape):

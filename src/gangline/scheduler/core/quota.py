@@ -1,9 +1,10 @@
 """The quota tree: what a team may hold, what it borrows, and who lends.
 
-Each team has a guarantee, a borrow limit, a lend limit. Use counts in every ancestor. A team inside its guarantee
-borrows nothing; beyond it, it borrows from its siblings' idle guarantees and the parent's own part first, then
-through the parent from further out. What a team does not lend of its idle guarantee is locked: it counts as used
-where somebody else wants to borrow it ("effective use").
+Each team has a guarantee, a borrow limit, a lend limit. Use counts in every ancestor. A team inside
+its guarantee borrows nothing; beyond it, it borrows from its siblings' idle guarantees and the
+parent's own part first, then through the parent from further out. What a team does not lend of its
+idle guarantee is locked: it counts as used where somebody else wants to borrow it ("effective
+use").
 """
 
 from __future__ import annotations
@@ -83,6 +84,7 @@ def _effective_barrier(state: State, team: Team, gpus: int, use: Use) -> Barrier
     def with_gang(other: Team) -> int:
         return use(other) + (gpus if other is team else 0)
 
+    top = team
     for above in state.chain(team.name):
         after = effective(above, with_gang)
         most = above.guaranteed + above.borrow
@@ -105,16 +107,22 @@ def never(state: State, team_name: str, gpus: int, *, preemptible: bool) -> Barr
     return _effective_barrier(state, team, gpus, lambda _team: 0)
 
 
-# --- who lends to whom ------------------------------------------------------------------------------------
+# --- who lends to whom ----------------------------------------------------------------------------
 
 
 def own_guarantee(team: Team) -> int:
-    """The part of a team's guarantee that is no child's: for its own jobs, and the first to be lent inside."""
+    """The part of a team's guarantee that is no child's.
+
+    For its own jobs, and the first to be lent inside.
+    """
     return max(0, team.guaranteed - sum(child.guaranteed for child in team.children))
 
 
 class Lending(NamedTuple):
-    """Who lends within one parent. pool: from what nobody there is guaranteed. outside: what comes from further out."""
+    """Who lends within one parent. pool: from what nobody there is guaranteed.
+
+    Outside: what comes from further out.
+    """
 
     lent: dict[str, int]
     pool: int
@@ -122,7 +130,10 @@ class Lending(NamedTuple):
 
 
 def lending(parent: Team, pool: int) -> Lending:
-    """Split what is borrowed inside a parent over its lenders: the pool first, then who has most idle."""
+    """Split what is borrowed inside a parent over its lenders.
+
+    The pool first, then who has most idle.
+    """
     needs = max(0, parent.own - pool) + sum(need(child) for child in parent.children)
     from_pool = min(needs, max(0, pool - parent.own))
     rest = needs - from_pool
@@ -159,7 +170,7 @@ def team_numbers(state: State, name: str) -> TeamNumbers:
     )
 
 
-# --- who may take from whom -------------------------------------------------------------------------------
+# --- who may take from whom -----------------------------------------------------------------------
 
 
 class Sides(NamedTuple):

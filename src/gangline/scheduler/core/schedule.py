@@ -1,11 +1,13 @@
 """The cycle: who starts now, for whom others leave, who gets a plan.
 
-Jobs that want the same (a group) get the same answer, so each group is asked once until something makes room: its
-head is tried in order; a place that leaves reservations alone starts it; else its rights of eviction are tried; else
-it may get a plan. A group that was answered no is asked again only after `State.freed`, or when a job joins it.
+Jobs that want the same (a group) get the same answer, so each group is asked once until something
+makes room: its head is tried in order; a place that leaves reservations alone starts it; else its
+rights of eviction are tried; else it may get a plan. A group that was answered no is asked again
+only after `State.freed`, or when a job joins it.
 
-The cycle runs at the end of every step that has read its inputs to their ends. It depends on the state, and on time
-only through moments at which it asks to be woken (`State.cycle_at_ms`), so that a replay decides the same.
+The cycle runs at the end of every step that has read its inputs to their ends. It depends on the
+state, and on time only through moments at which it asks to be woken (`State.cycle_at_ms`), so that
+a replay decides the same.
 """
 
 from __future__ import annotations
@@ -133,10 +135,14 @@ def attempt(turn: Turn, job: Job, order: Order) -> str:
 
 def start(turn: Turn, job: Job, place: Place, order: Order) -> None:
     """The gang holds its place from now on; its members are to make ready."""
-    chosen = tuple(
-        (node.name, bits(lowest_bits(node.avail, count))) for node, count in place.parts
+    chosen = tuple((node.name, bits(lowest_bits(node.avail, count))) for node, count in place.parts)
+    _place(
+        turn,
+        job,
+        chosen,
+        tie=str(order.key(job)),
+        binding="lowest domain that holds it, fullest first",
     )
-    _place(turn, job, chosen, tie=str(order.key(job)), binding="lowest domain that holds it, fullest first")
 
 
 def start_claim(turn: Turn, ready: Reservation) -> None:
@@ -178,11 +184,14 @@ def _place(
 
 
 def span(turn: Turn, names: list[str]) -> tuple[str, int]:
-    """The lowest level that holds all the nodes, and how many domains of the level below it they use."""
+    """The lowest level that holds all the nodes.
+
+    And how many domains of the level below it they use.
+    """
     if len(names) == 1:
         return "node", 1
     tree = turn.state.tree
-    domains = {id(leaf): leaf for name in names if (leaf := tree.leaf_of[name])}
+    domains = {id(tree.leaf_of[name]): tree.leaf_of[name] for name in names}
     crossed = len(names)
     while len(domains) > 1:
         crossed = len(domains)

@@ -1,8 +1,9 @@
 """The state as bytes: for digests, which change with what was touched, and for snapshots.
 
-Every entity has one Avro encoding. The state's digest is over the sum (modulo 2^256) of the BLAKE2b-256 hashes of all
-entities, each hashed with its class, so that it can be kept in step: subtract the old hash, add the new. A snapshot
-begins with the schemas it was written with; Avro's resolution reads it into newer classes.
+Every entity has one Avro encoding. The state's digest is over the sum (modulo 2^256) of the
+BLAKE2b-256 hashes of all entities, each hashed with its class, so that it can be kept in step:
+subtract the old hash, add the new. A snapshot begins with the schemas it was written with; Avro's
+resolution reads it into newer classes.
 """
 
 from __future__ import annotations
@@ -12,13 +13,12 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import Field, fields
 from functools import cache
-from io import BytesIO
 from typing import Any, Final
 
 import fastavro
 
 from gangline.events import codec
-from gangline.events.avro import from_plain, schema_of, to_plain
+from gangline.events.avro import from_plain, read_plain, to_plain, whole_schema_of, write_plain
 from gangline.scheduler.core.entities import (
     Cell,
     Done,
@@ -28,6 +28,7 @@ from gangline.scheduler.core.entities import (
     Reservation,
     Team,
 )
+from gangline.scheduler.core.rebuild import rebuild
 from gangline.scheduler.core.state import State, key_of
 
 KINDS: Final[tuple[type, ...]] = (Cell, Team, Node, Job, Reservation, Done)
@@ -53,9 +54,7 @@ def _schema(kind: type) -> Any:  # noqa: ANN401 - fastavro's own
 
 
 def _plain_schema(kind: type) -> dict[str, Any]:
-    whole = schema_of(kind, only=names(kind))
-    assert isinstance(whole, dict)
-    return whole
+    return whole_schema_of(kind, only=names(kind))
 
 
 @cache
@@ -65,10 +64,8 @@ def _converter(kind: type) -> Any:  # noqa: ANN401
 
 def encode(entity: Entity) -> bytes:
     """The Avro bytes of an entity's kept fields."""
-    kind = type(entity)
-    out = BytesIO()
-    fastavro.schemaless_writer(out, _schema(kind), _converter(kind)(entity))
-    return out.getvalue()
+    kind: type = type(entity)
+    return write_plain(_schema(kind), _converter(kind)(entity))
 
 
 def _hash(entity: Entity) -> int:
@@ -94,7 +91,10 @@ def find(state: State, key: tuple[str, str]) -> Entity | None:
 
 
 def state_digest(state: State) -> bytes:
-    """BLAKE2b-256 over the sum of all entities' hashes; costs what was touched since the last call."""
+    """BLAKE2b-256 over the sum of all entities' hashes.
+
+    Costs what was touched since the last call.
+    """
     for key in state.dirty:
         before = state.hashes.pop(key, 0)
         entity = find(state, key)
@@ -138,9 +138,7 @@ def load(chunks: Iterable[bytes]) -> State:
     if header.get("state_schema") != STATE_SCHEMA:
         message = f"a snapshot of state schema {header.get('state_schema')}, not {STATE_SCHEMA}"
         raise ValueError(message)
-    written = {
-        name: fastavro.parse_schema(schema) for name, schema in header["schemas"].items()
-    }
+    written = {name: fastavro.parse_schema(schema) for name, schema in header["schemas"].items()}
     state = State()
     for chunk in source:
         at = 0
@@ -149,7 +147,7 @@ def load(chunks: Iterable[bytes]) -> State:
             size = int.from_bytes(chunk[at + 1 : at + 5], "big")
             _enter(state, kind, chunk[at + 5 : at + 5 + size], written[kind.__name__])
             at += 5 + size
-    state.rebuild()
+    rebuild(state)
     for entity in entities(state):
         state.dirty[key_of(entity)] = None
     state_digest(state)
@@ -157,7 +155,7 @@ def load(chunks: Iterable[bytes]) -> State:
 
 
 def _enter(state: State, kind: type, data: bytes, written: Any) -> None:  # noqa: ANN401
-    plain: Any = fastavro.schemaless_reader(BytesIO(data), written, _schema(kind))
+    plain: Any = read_plain(data, written, _schema(kind))
     if kind is Job:
         plain["spec"] = codec.spec_of_body(plain["spec_body"])
     entity = from_plain(kind, only=names(kind))(plain)

@@ -1,8 +1,10 @@
-"""The scheduler's state: the entities, what is derived from them, and what has been touched since it was asked.
+"""The scheduler's state.
 
-Only `apply.py` changes it. Derived parts (free GPUs of nodes and domains, use of teams, the queue's groups, timers)
-are kept in step by the small methods here, and can be built anew from the entities alone (`rebuild`), which is how a
-snapshot becomes a state.
+The entities, what is derived from them, and what has been touched since it was asked.
+
+Only `apply.py` changes it. Derived parts (free GPUs of nodes and domains, use of teams, the queue's
+groups, timers) are kept in step by the small methods here, and can be built anew from the entities
+alone (`rebuild`), which is how a snapshot becomes a state.
 """
 
 from __future__ import annotations
@@ -72,7 +74,7 @@ class State:
         self.epoch = 0
         self.causes_stale = False
 
-    # --- touching -----------------------------------------------------------------------------------------
+    # --- touching ---------------------------------------------------------------------------------
 
     def touch(self, entity: Entity) -> None:
         """Its digest has to be computed again."""
@@ -87,7 +89,7 @@ class State:
         self.epoch += 1
         self.causes_stale = True
 
-    # --- nodes --------------------------------------------------------------------------------------------
+    # --- nodes ------------------------------------------------------------------------------------
 
     def tree_for(self, selector: tuple[tuple[str, str], ...]) -> Tree:
         """The tree of the nodes that match; made when first asked for."""
@@ -127,7 +129,10 @@ class State:
         self.set_avail(node, avail)
 
     def set_avail(self, node: Node, avail: int) -> None:
-        """Say which GPUs of a node new work may have; also used, and undone, by what-if searches."""
+        """Say which GPUs of a node new work may have.
+
+        Also used, and undone, by what-if searches.
+        """
         if avail == node.avail:
             return
         node.avail = avail
@@ -165,7 +170,7 @@ class State:
         if job.stop_cause:
             self.pledge(job.spec.team, job.gpus)
 
-    # --- teams --------------------------------------------------------------------------------------------
+    # --- teams ------------------------------------------------------------------------------------
 
     def chain(self, name: str) -> Iterator[Team]:
         """The team and its ancestors, innermost first, without the root."""
@@ -239,7 +244,7 @@ class State:
                 above.pledged += team.own_pledged
                 above = above.up
 
-    # --- the queue ----------------------------------------------------------------------------------------
+    # --- the queue --------------------------------------------------------------------------------
 
     def enqueue(self, job: Job) -> None:
         """It waits; where nothing but room is missing it stands in its group."""
@@ -259,7 +264,10 @@ class State:
         self.ungroup(job)
 
     def regroup(self, job: Job) -> None:
-        """Stand in the right group, or in none while held, backed off or waiting for another job."""
+        """Stand in the right group, or in none while held.
+
+        Backed off or waiting for another job.
+        """
         self.ungroup(job)
         if job.phase is not Phase.QUEUED or job.held_by or job.not_before_ms or job.waiting_for:
             return
@@ -294,7 +302,10 @@ class State:
             self.arrays[job.array] = self.arrays.get(job.array, 0) + 1
 
     def leave_array(self, job: Job) -> None:
-        """A task of an array has ended; with the last one the array has, as well as its worst task."""
+        """A task of an array has ended.
+
+        With the last one the array has, as well as its worst task.
+        """
         self.arrays[job.array] -= 1
         if self.arrays[job.array]:
             return
@@ -307,7 +318,10 @@ class State:
         self.end(Done(id=job.array, outcome=outcome, at_ms=self.cell.now_ms))
 
     def end(self, done: Done) -> None:
-        """Remember how something ended, and let those that wait for its success stand in the queue."""
+        """Remember how something ended.
+
+        And let those that wait for its success stand in the queue.
+        """
         self.done[done.id] = done
         self.touch(done)
         if done.outcome != Outcome.SUCCEEDED:
@@ -323,7 +337,7 @@ class State:
         done = self.done.get(job_id)
         return done is not None and done.outcome == Outcome.SUCCEEDED
 
-    # --- reservations -------------------------------------------------------------------------------------
+    # --- reservations -----------------------------------------------------------------------------
 
     def reserve(self, reservation: Reservation) -> None:
         """Room is kept."""
@@ -377,7 +391,10 @@ class State:
         self.refresh(node)
 
     def keep_for_claim(self, node: Node, mask: int) -> None:
-        """GPUs that become free go to a claim on this node that still lacks some, earliest first."""
+        """GPUs that become free go to a claim on this node that still lacks some.
+
+        Earliest first.
+        """
         for job_id in self.reserved_on.get(node.name, ()):
             reservation = self.reservations[job_id]
             if reservation.kind != "claim":
@@ -391,90 +408,12 @@ class State:
                     mask &= ~taken
                     self.touch(reservation)
 
-    # --- timers -------------------------------------------------------------------------------------------
+    # --- timers -----------------------------------------------------------------------------------
 
     def forget_timers(self, until_ms: int) -> None:
         """Whoever only folds has no use for timers that are past; a leader sets all anew."""
         while self.timers and self.timers[0][0] <= until_ms:
             heappop(self.timers)
-
-    def rearm(self) -> None:
-        """Set every timer anew, from the entities alone; also forgets what was answered."""
-        self.timers = []
-        self.answered = {}
-        self.cycle_at_ms = NEVER
-        for job in self.jobs.values():
-            self._arm_job(job)
-        for node in self.nodes.values():
-            self._arm_node(node)
-
-    def _arm_job(self, job: Job) -> None:
-        policy_ = self.cell.policy
-        if job.phase is Phase.QUEUED:
-            if job.not_before_ms:
-                self.wake(job.not_before_ms, "backoff", job.id)
-            if job.gpus >= policy_["large_gang_gpus"]:
-                self.wake(job.queued_ms + policy_["large_gang_wait_bound"], "cycle")
-        elif job.phase is Phase.STARTING:
-            since = max(job.placed_ms, self.cell.deadlines_from_ms)
-            self.wake(since + policy_["start_timeout"], "start", job.id)
-        elif job.phase is Phase.STOPPING:
-            since = max(job.stop_ms, self.cell.deadlines_from_ms)
-            self.wake(since + job.stop_grace_ms + policy_["stop_timeout"], "stop", job.id)
-        if job.started_ms and job.spec.limit_ms is not None and job.phase is Phase.RUNNING:
-            self.wake(job.started_ms + job.spec.limit_ms - job.resumed_ms, "limit", job.id)
-
-    def _arm_node(self, node: Node) -> None:
-        if node.silent_ms and not node.lost:
-            since = max(node.silent_ms, self.cell.deadlines_from_ms)
-            self.wake(since + self.cell.policy["lost_after"], "lost", node.name)
-        for at_ms, kind in (
-            (node.unready_until_ms, "unready"),
-            (node.quarantined_until_ms, "quarantine"),
-            (node.deadline_ms, "service"),
-        ):
-            if at_ms:
-                self.wake(at_ms, kind, node.name)
-        for window in node.windows:
-            self.wake(window.from_ms, "window", node.name)
-
-    # --- rebuilding ---------------------------------------------------------------------------------------
-
-    def rebuild(self) -> None:
-        """Derive everything from the entities, as after reading a snapshot."""
-        for node in self.nodes.values():
-            self.enter_node(node)
-            node.stuck = 0
-            if node.windows:
-                self.windowed[node.name] = None
-            for lingering in node.lingering:
-                node.stuck |= lingering.gpus
-        self.link_teams()
-        for reservation in sorted(self.reservations.values(), key=lambda r: r.planned_ms):
-            for seat in reservation.seats:
-                self.reserved_on.setdefault(seat.node, []).append(reservation.job)
-                if seat.node in self.nodes:
-                    self.nodes[seat.node].claimed |= seat.held
-            if reservation.kind == "claim":
-                job = self.jobs[reservation.job]
-                self.pledge(job.spec.team, job.gpus)
-        usage = {t.name: (t.usage, t.usage_ms) for t in self.teams.values()}
-        for job in self.jobs.values():
-            self.enter_array(job)
-            self.link_dependencies(job)
-            if job.phase in HOLDING:
-                self.seat(job)
-            else:
-                self.enqueue(job)
-                if job.phase is Phase.QUEUED and not job.attempt and not job.cause:
-                    self.unverified[job.id] = None
-        for team in self.teams.values():
-            team.usage, team.usage_ms = usage[team.name]
-        for node in self.nodes.values():
-            self.refresh(node)
-        self.rearm()
-        self.touched.clear()
-        self.dirty.clear()
 
 
 def key_of(entity: Entity) -> tuple[str, str]:

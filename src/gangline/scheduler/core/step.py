@@ -1,8 +1,8 @@
 """`step`: facts in, decisions out; and when time alone would matter next.
 
-One step takes edges, then facts in the order control, jobs, nodes, then (when all inputs have been read to their ends)
-what is due by time, the answers that had to wait for that, the cycle, and the wait causes. Every decision is applied
-the moment it is made, so that the next line already sees it.
+One step takes edges, then facts in the order control, jobs, nodes, then (when all inputs have been
+read to their ends) what is due by time, the answers that had to wait for that, the cycle, and the
+wait causes. Every decision is applied the moment it is made, so that the next line already sees it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from heapq import heappop
 from typing import Any, Final
 
 from gangline.events import decisions as d
-from gangline.events.batch import Edge
 from gangline.events import facts as f
+from gangline.events.batch import Edge
 from gangline.events.decisions import Health, StopCause
 from gangline.scheduler.core import (
     causes,
@@ -57,8 +57,9 @@ def step(
 ) -> list[d.Decision]:
     """Answer facts and edges at a time, and whatever follows; the decisions are already applied.
 
-    facts: of one batch; taken in the order control, jobs, nodes, and as given within each. edges: what the driver
-    noticed. now_ms: never less than before. caught_up: all inputs were read to the ends seen at now_ms.
+    facts: of one batch; taken in the order control, jobs, nodes, and as given within each. edges:
+    what the driver noticed. now_ms: never less than before. caught_up: all inputs were read to the
+    ends seen at now_ms.
     """
     turn = Turn(state, now_ms, caught_up)
     for edge in edges:
@@ -98,7 +99,7 @@ def take(turn: Turn, fact: Fact) -> None:
     handler(turn, fact, body)
 
 
-# --- time -------------------------------------------------------------------------------------------------
+# --- time -----------------------------------------------------------------------------------------
 
 
 def next_wake(state: State) -> int | None:

@@ -1,8 +1,8 @@
 """What services and people ask: submissions, cancels, holds, changes of class.
 
-A submission is accepted (JobQueued) or refused with the nearest request that could start (JobRejected). A team or a
-job that is not known is said to be unknown only when all inputs have been read to their ends; until then the job
-waits, and is looked at again.
+A submission is accepted (JobQueued) or refused with the nearest request that could start
+(JobRejected). A team or a job that is not known is said to be unknown only when all inputs have
+been read to their ends; until then the job waits, and is looked at again.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Final
 
 from gangline.events import decisions as d
 from gangline.events import facts as f
+from gangline.events.codec import body_of_spec
 from gangline.events.decisions import Outcome, StopCause
 from gangline.events.spec import MAX_SPEC_BYTES, Spec, TopologyKind
-from gangline.events.codec import body_of_spec
 from gangline.scheduler.core import gangs
 from gangline.scheduler.core.entities import Job
 from gangline.scheduler.core.fit import never_fits
@@ -36,7 +36,7 @@ def submitted(turn: Turn, fact: Fact, body: f.JobSubmitted) -> None:
     if body.job in state.jobs or body.job in state.done or body.job in state.arrays:
         turn.refuse(fact, Refusal.DUPLICATE)
         return
-    problem = spec_problem(turn, body.spec)
+    problem = spec_problem(body.spec)
     if problem:
         reject(turn, body.job, body.spec, reason="bad_spec", text=problem, fact=fact)
         return
@@ -64,7 +64,10 @@ def accept(turn: Turn, fact: Fact, job_id: str, spec: Spec, array: str = "") -> 
 
 
 def verify(turn: Turn) -> None:
-    """Answer what may be answered only when all inputs are read: unknown teams and jobs, and never-fits."""
+    """Answer what may be answered only when all inputs are read.
+
+    Unknown teams and jobs, and never-fits.
+    """
     for job_id in list(turn.state.unverified):
         job = turn.state.jobs.get(job_id)
         if job is None:
@@ -94,6 +97,9 @@ def refusal_of(turn: Turn, job: Job) -> tuple[str, str, str] | None:
             other in state.jobs or other in state.done or other in state.arrays
         ):
             return "unknown_job", f"there is no job {other} to wait for", ""
+    level = job.spec.topology.level
+    if level and state.tree.depth_of(level) is None:
+        return "topology", f"the fleet has no level {level}", ""
     return never_fits(state, job.spec)
 
 
@@ -124,7 +130,7 @@ def reject(turn: Turn, job_id: str, spec: Spec, *, reason: str, text: str, fact:
     gangs.fail_dependents(turn, job_id)
 
 
-def spec_problem(turn: Turn, spec: Spec) -> str:
+def spec_problem(spec: Spec) -> str:
     """What is wrong with a spec by itself; empty for nothing."""
     checks = (
         (spec.gpus >= 1, "gpus must be at least 1"),
@@ -147,9 +153,8 @@ def spec_problem(turn: Turn, spec: Spec) -> str:
     if per_node is not None and (per_node < 1 or spec.gpus % per_node):
         return "gpus must be a multiple of gpus_per_node"
     topology = spec.topology
-    if topology.kind is not TopologyKind.ANY and turn.caught_up:
-        if turn.state.tree.depth_of(topology.level) is None or not topology.level:
-            return f"the fleet has no level {topology.level}"
+    if topology.kind is not TopologyKind.ANY and not topology.level:
+        return "topology names no level"
     return ""
 
 

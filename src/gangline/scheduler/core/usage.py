@@ -1,8 +1,8 @@
 """Past use that decays, in integers: GPU-milliseconds that count half after each half-life.
 
-Decay is 2^(-elapsed / half_life) in fixed point: whole half-lives are shifts, the rest is looked up in a table of
-1024 steps that is built from integer square roots, so that every machine computes the same. Use at a constant rate
-while it decays adds up to rate x half_life / ln 2 x (1 - decay).
+Decay is 2^(-elapsed / half_life) in fixed point: whole half-lives are shifts, the rest is looked up
+in a table of 1024 steps that is built from integer square roots, so that every machine computes the
+same. Use at a constant rate while it decays adds up to rate x half_life / ln 2 x (1 - decay).
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ def grown(value: int, *, rate: int, elapsed_ms: int, half_life_ms: int) -> int:
 def water_fill(amount: int, claims: list[tuple[int, int]]) -> list[int]:
     """Split an amount over (weight, wanted) by weighted max-min fairness, in integers.
 
-    Nobody gets more than wanted; what one does not want goes to the others by weight. Rounding is down.
+    Nobody gets more than wanted; what one does not want goes to the others by weight. Rounding is
+    down.
     """
     shares = [0] * len(claims)
     active = [i for i, (weight, wanted) in enumerate(claims) if weight > 0 and wanted > 0]

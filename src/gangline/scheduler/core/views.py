@@ -1,4 +1,7 @@
-"""What others may ask of the state: assignments of nodes, numbers of teams and the fleet, reasons."""
+"""What others may ask of the state.
+
+Assignments of nodes, numbers of teams and the fleet, reasons.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ _PHASES = {
 
 
 class FleetNumbers(NamedTuple):
-    """The fleet in GPUs. held: by gangs; free: in service, neither held nor claimed; unhealthy: see CONTRACTS."""
+    """The fleet in GPUs. held: by gangs; free: in service, neither held nor claimed.
+
+    Unhealthy: see CONTRACTS.
+    """
 
     held: int
     free: int
@@ -70,13 +76,13 @@ def assigned_members(state: State, node: str) -> tuple[AssignedMember, ...]:
         return ()
     jobs = sorted((state.jobs[name] for name in found.gangs), key=lambda job: job.number)
     return tuple(
-        _member(state, job, found.gangs[job.id])
+        _member(job, found.gangs[job.id])
         for job in jobs
         if all(end.node != node for end in job.ended)
     )
 
 
-def _member(state: State, job: Job, index: int) -> AssignedMember:
+def _member(job: Job, index: int) -> AssignedMember:
     seat = job.seats[index]
     return AssignedMember(
         job=job.id,

@@ -1,0 +1,99 @@
+"""Deriving a state's indexes and timers from its entities alone.
+
+A snapshot holds the entities; `rebuild` makes a state of them. `rearm` sets every timer anew and
+forgets what was answered: at a takeover, and when the policy changes.
+"""
+
+from __future__ import annotations
+
+from gangline.scheduler.core.entities import Job, Node, Reservation
+from gangline.scheduler.core.lifecycle import Phase
+from gangline.scheduler.core.state import HOLDING, NEVER, State
+
+
+def rebuild(state: State) -> None:
+    """Derive everything from the entities, as after reading a snapshot."""
+    state.link_teams()
+    for node in state.nodes.values():
+        state.enter_node(node)
+        node.stuck = 0
+        if node.windows:
+            state.windowed[node.name] = None
+        for lingering in node.lingering:
+            node.stuck |= lingering.gpus
+    for reservation in sorted(state.reservations.values(), key=lambda r: r.planned_ms):
+        _rebuild_reservation(state, reservation)
+    usage = {t.name: (t.usage, t.usage_ms) for t in state.teams.values()}
+    for job in state.jobs.values():
+        _rebuild_job(state, job)
+    for team in state.teams.values():
+        team.usage, team.usage_ms = usage[team.name]
+    for node in state.nodes.values():
+        state.refresh(node)
+    rearm(state)
+    state.touched.clear()
+    state.dirty.clear()
+
+
+def _rebuild_reservation(state: State, reservation: Reservation) -> None:
+    for seat in reservation.seats:
+        state.reserved_on.setdefault(seat.node, []).append(reservation.job)
+        if seat.node in state.nodes:
+            state.nodes[seat.node].claimed |= seat.held
+    if reservation.kind == "claim":
+        job = state.jobs[reservation.job]
+        state.pledge(job.spec.team, job.gpus)
+
+
+def _rebuild_job(state: State, job: Job) -> None:
+    state.enter_array(job)
+    state.link_dependencies(job)
+    if job.phase in HOLDING:
+        state.seat(job)
+        return
+    state.enqueue(job)
+    if job.phase is Phase.QUEUED and not job.attempt and not job.cause:
+        state.unverified[job.id] = None
+
+
+def rearm(state: State) -> None:
+    """Set every timer anew, from the entities alone; also forgets what was answered."""
+    state.timers = []
+    state.answered = {}
+    state.cycle_at_ms = NEVER
+    for job in state.jobs.values():
+        _arm_job(state, job)
+    for node in state.nodes.values():
+        _arm_node(state, node)
+
+
+def _arm_job(state: State, job: Job) -> None:
+    policy = state.cell.policy
+    if job.phase is Phase.QUEUED:
+        if job.not_before_ms:
+            state.wake(job.not_before_ms, "backoff", job.id)
+        if job.gpus >= policy["large_gang_gpus"]:
+            state.wake(job.queued_ms + policy["large_gang_wait_bound"], "cycle")
+    elif job.phase is Phase.STARTING:
+        since = max(job.placed_ms, state.cell.deadlines_from_ms)
+        state.wake(since + policy["start_timeout"], "start", job.id)
+    elif job.phase is Phase.STOPPING:
+        since = max(job.stop_ms, state.cell.deadlines_from_ms)
+        state.wake(since + job.stop_grace_ms + policy["stop_timeout"], "stop", job.id)
+    if job.started_ms and job.spec.limit_ms is not None and job.phase is Phase.RUNNING:
+        state.wake(job.started_ms + job.spec.limit_ms - job.resumed_ms, "limit", job.id)
+
+
+def _arm_node(state: State, node: Node) -> None:
+    if node.silent_ms and not node.lost:
+        since = max(node.silent_ms, state.cell.deadlines_from_ms)
+        state.wake(since + state.cell.policy["lost_after"], "lost", node.name)
+    for at_ms, kind in (
+        (node.unready_until_ms, "unready"),
+        (node.quarantined_until_ms, "quarantine"),
+        (node.deadline_ms, "service"),
+    ):
+        if at_ms:
+            state.wake(at_ms, kind, node.name)
+    for window in node.windows:
+        state.wake(window.from_ms, "window", node.name)
