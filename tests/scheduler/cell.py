@@ -91,6 +91,7 @@ class Cell:
         limit: int = 500,
     ) -> Scheduler:
         """A scheduler process of this cell."""
+        """A scheduler process of this cell."""
         return Scheduler(
             self.outside(probe=probe),
             Who(name=name, genesis="genesis-1", limit=limit),

@@ -205,10 +205,6 @@ class ToyCore:
         value: int = state.kept["policy"][key]
         return value
 
-    def node_names(self, state: ToyState) -> Iterable[str]:
-        """In order of admission."""
-        return tuple(state.kept["nodes"])
-
 
 def _rejected(fact: Fact, reason: str) -> d.InputRejected:
     return d.InputRejected(

@@ -40,8 +40,10 @@ class Link(NamedTuple):
     now_ms: int
 
 
-class BrokenChainError(Exception):
-    """A record of `decisions` does not follow the one before it."""
+class LogDifferenceError(Exception):
+    """A record is not what it must be: where, what, and both values. diff: in lines, if long."""
+
+    diff: str = ""
 
     def __init__(self, position: Position, *, what: str, expected: object, got: object) -> None:
         super().__init__(f"{position}: {what}: expected {expected}, got {got}")
@@ -136,6 +138,10 @@ def body_digest(value: bytes) -> bytes:
     source = BytesIO(avro)
     fastavro.schemaless_reader(source, _envelope_schema(value[2:10]), None)
     return codec.digest(avro[source.tell() :])
+
+
+class BrokenChainError(LogDifferenceError):
+    """A record of `decisions` does not follow the one before it."""
 
 
 class Chain:

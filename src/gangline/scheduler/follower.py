@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gangline.events import codec
 from gangline.events.log import Topic, TopicPartition
 from gangline.events.reading import read_to_ends
-from gangline.scheduler.batches import Chain, StepReader
+from gangline.scheduler.batches import Chain, LogDifferenceError, StepReader
 from gangline.scheduler.reducer import HeartbeatReducer
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 DECISIONS = TopicPartition(Topic.DECISIONS, 0)
 
 
-class DivergedError(Exception):
+class DivergedError(LogDifferenceError):
     """Folding a step gave another state than the one its leader had."""
 
 
@@ -40,7 +40,12 @@ def unpack_all(step: RecordedStep, *, logic_version: int) -> list[Decision]:
         )
     decisions = []
     for packed in step.batch.decisions:
-        decision = codec.unpack(packed)
+        try:
+            decision = codec.unpack(packed)
+        except codec.UndecodableError as error:
+            raise LogDifferenceError(
+                position, what="decision", expected=f"a {packed.kind}", got=error
+            ) from error
         if decision is None:
             raise UnknownLogicError(
                 f"{position}: {packed.kind} version {packed.version} is unknown here; "
@@ -80,30 +85,33 @@ class Follower:
         return self._steps.chain.link
 
     def resume(
-        self, *, next_offset: int, silent: tuple[str, ...], touched: tuple[str, ...], leader: str
+        self, *, next_offset: int, reducer: HeartbeatReducer, touched: tuple[str, ...], leader: str
     ) -> None:
         """Go on from a snapshot's place."""
         self.next_offset = next_offset
+        self.reducer = reducer
         self.touched = touched
         self.leader = leader
-        self.reducer = HeartbeatReducer(silent=silent)
 
     def feed(self, record: Record) -> RecordedStep | None:
         """The next record of `decisions`; returns the step that it completes, already folded."""
         self.newest_append_ms = max(self.newest_append_ms, record.appended_ms)
         step = self._steps.feed(record)
         if step is not None:
-            self._fold(step)
+            self.fold(step)
         return step
 
-    def _fold(self, step: RecordedStep) -> None:
+    def fold(self, step: RecordedStep) -> None:
+        """The next whole step; DivergedError when the state is then not what its leader had."""
         decisions = unpack_all(step, logic_version=self._core.LOGIC_VERSION)
         self._core.fold(self.state, decisions, now_ms=step.batch.now_ms)
         digest = self._core.state_digest(self.state)
         if digest != step.batch.state_digest:
             raise DivergedError(
-                f"{step.records[-1].position}: state digest: "
-                f"expected {step.batch.state_digest.hex()}, got {digest.hex()}"
+                step.records[-1].position,
+                what="state digest",
+                expected=digest.hex(),
+                got=step.batch.state_digest.hex(),
             )
         self.leader = step.led_by or self.leader
         self.advance(

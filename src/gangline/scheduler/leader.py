@@ -266,12 +266,7 @@ class Leader:
             return (Edge(kind=LED, node=self._who.name, at_ms=now_ms, why=self._led),)
         if not caught_up:
             return ()
-        state = self.follower.state
-        return self.follower.reducer.edges(
-            now_ms,
-            suspect_after_ms=self._suspect_after_ms(),
-            nodes=self._core.node_names(state),
-        )
+        return self.follower.reducer.edges(now_ms, suspect_after_ms=self._suspect_after_ms())
 
     def _note_hand_over(self, facts: Sequence[Fact]) -> None:
         """A request that the term's first step finds was answered by its coming about."""

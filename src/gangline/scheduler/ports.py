@@ -78,10 +78,6 @@ class Core(Protocol):
         """A number of the policy: milliseconds or a count."""
         ...
 
-    def node_names(self, state: State) -> Iterable[str]:
-        """All nodes of the fleet, in a fixed order."""
-        ...
-
 
 class Machine(Protocol):
     """The clocks of the machine that a scheduler runs on."""
@@ -136,7 +132,7 @@ class Point(StrEnum):
 class Probe(Protocol):
     """Told when a scheduler passes a point; what it raises ends the scheduler there."""
 
-    def __call__(self, point: Point) -> None:
+    def __call__(self, point: Point, /) -> None:
         """Pass a point."""
         ...
 

@@ -34,7 +34,8 @@ AHEAD_TOLERANCE_MS: Final = 5_000
 class HeartbeatReducer:
     """Who is heard. A heartbeat is one dictionary entry; all are looked at when one may be late."""
 
-    def __init__(self, *, silent: Iterable[str] = ()) -> None:
+    def __init__(self, *, fleet: Iterable[str] = (), silent: Iterable[str] = ()) -> None:
+        self._fleet = dict.fromkeys(fleet)
         self._silent = dict.fromkeys(silent)
         self._heard: dict[str, int] = {}
         self._returned: dict[str, int] = {}
@@ -45,12 +46,19 @@ class HeartbeatReducer:
         self._news = False
 
     @property
+    def fleet(self) -> tuple[str, ...]:
+        """The nodes that the batches say there are, in the order of their admission."""
+        return tuple(self._fleet)
+
+    @property
     def silent(self) -> tuple[str, ...]:
         """The nodes that the batches say are silent, in the order in which they fell silent."""
         return tuple(self._silent)
 
     def observe(self, node: str, appended_ms: int) -> None:
         """A heartbeat of the node, or another sign of life, was appended then."""
+        if node not in self._fleet:
+            return
         if appended_ms > self._heard.get(node, -1):
             self._heard[node] = appended_ms
             self._newest_ms = max(self._newest_ms, appended_ms)
@@ -58,17 +66,15 @@ class HeartbeatReducer:
             self._returned[node] = min(self._returned.get(node, appended_ms), appended_ms)
             self._news = True
 
-    def edges(
-        self, now_ms: int, *, suspect_after_ms: int, nodes: Iterable[str]
-    ) -> tuple[Edge, ...]:
-        """What changed since the last batch. nodes: of the fleet, in order. Settles nothing."""
+    def edges(self, now_ms: int, *, suspect_after_ms: int) -> tuple[Edge, ...]:
+        """What changed since the last batch; settles nothing."""
         due = self._look_at_ms is not None and now_ms - suspect_after_ms > self._look_at_ms
         if not (due or self._unsettled or self._news):
             return ()
         late_before = now_ms - suspect_after_ms
         found = []
         oldest = None
-        for node in nodes:
+        for node in self._fleet:
             heard = self._heard.get(node, self._since_ms)
             if node in self._silent:
                 if node in self._returned and heard >= late_before:
@@ -95,9 +101,11 @@ class HeartbeatReducer:
             self._newest_ms = now_ms
         for decision in decisions:
             if isinstance(decision, NodeAdded):
-                self._heard.setdefault(decision.node, now_ms)
+                self._fleet[decision.node] = None
+                self._heard[decision.node] = now_ms
                 self._look_at_ms = 0
             elif isinstance(decision, NodeDropped):
+                self._fleet.pop(decision.node, None)
                 self._silent.pop(decision.node, None)
                 self._returned.pop(decision.node, None)
                 self._heard.pop(decision.node, None)

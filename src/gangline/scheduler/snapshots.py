@@ -25,6 +25,7 @@ from gangline.events.reading import from_the_start, read_to_ends
 from gangline.scheduler.batches import Link
 from gangline.scheduler.follower import Follower
 from gangline.scheduler.ports import Point
+from gangline.scheduler.reducer import HeartbeatReducer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -67,6 +68,7 @@ def take(core: Core, follower: Follower) -> tuple[SnapshotPointer, list[bytes]]:
     """A snapshot of where the follower stands: its pointer (with no place yet) and its chunks."""
     link = follower.end()
     own = {
+        "fleet": follower.reducer.fleet,
         "silent": follower.reducer.silent,
         "touched": follower.touched,
         "leader": follower.leader,
@@ -109,7 +111,7 @@ def restore(core: Core, pointer: SnapshotPointer, chunks: Sequence[bytes]) -> Fo
     follower.inputs = {_partition(consumed): consumed for consumed in pointer.inputs}
     follower.resume(
         next_offset=pointer.next_offset,
-        silent=tuple(own["silent"]),
+        reducer=HeartbeatReducer(fleet=own["fleet"], silent=own["silent"]),
         touched=tuple(own["touched"]),
         leader=own["leader"],
     )

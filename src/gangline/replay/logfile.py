@@ -1,0 +1,103 @@
+"""A log in a file: one Avro container with the records of all topics.
+
+Each batch stands after the facts that it consumed, so that a reader of the file from front to back
+has what it needs when it needs it; records of one partition are in the order of their offsets,
+whatever else. Any Avro tool reads it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
+
+import fastavro
+
+from gangline.events.log import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from gangline.events.log import Log
+
+SCHEMA: Final = fastavro.parse_schema(
+    {
+        "type": "record",
+        "name": "LogRecord",
+        "namespace": "gangline.file",
+        "fields": [
+            {"name": "topic", "type": "string"},
+            {"name": "partition", "type": "int"},
+            {"name": "offset", "type": "long"},
+            {"name": "appended_ms", "type": "long"},
+            {"name": "key", "type": "bytes"},
+            {"name": "value", "type": "bytes"},
+        ],
+    }
+)
+
+
+class LogFileError(Exception):
+    """A log file cannot be read; the message names the file and what is wrong."""
+
+
+class LogFileWriter:
+    """Writes records to a file as they come; a context manager."""
+
+    def __init__(self, path: Path) -> None:
+        self._file: BinaryIO = path.open("wb")
+        self._writer: Any = fastavro.write.Writer(self._file, SCHEMA, codec="deflate")
+
+    def write(self, record: Record) -> None:
+        """The next record; headers are not kept."""
+        self._writer.write(
+            {
+                "topic": str(record.topic),
+                "partition": record.partition,
+                "offset": record.offset,
+                "appended_ms": record.appended_ms,
+                "key": record.key,
+                "value": record.value,
+            }
+        )
+
+    def close(self) -> None:
+        """Write what is buffered."""
+        self._writer.flush()
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+
+def write_records(path: Path, records: Iterable[Record]) -> int:
+    """Write a whole file; returns how many records."""
+    count = 0
+    with LogFileWriter(path) as writer:
+        for record in records:
+            writer.write(record)
+            count += 1
+    return count
+
+
+def read_records(path: Path) -> Iterator[Record]:
+    """The records of a file, in its order; LogFileError when it is none or ends early."""
+    count = 0
+    try:
+        with path.open("rb") as file:
+            for plain in fastavro.reader(file):
+                yield Record(**plain)  # type: ignore[arg-type]
+                count += 1
+    except OSError as error:
+        raise LogFileError(f"{path}: {error.strerror}") from error
+    except Exception as error:
+        raise LogFileError(f"{path}: after {count} records: no log file goes on here") from error
+
+
+def export_log(log: Log, path: Path) -> int:
+    """Write all that decided something, and all decisions, to a file; returns how many records."""
+    from gangline.replay.history import History, LogSource  # noqa: PLC0415 - they read files too
+
+    return write_records(path, History(LogSource(log)).records())
