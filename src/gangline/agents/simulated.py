@@ -22,6 +22,7 @@ from gangline.agents.simulated_gang import Moment, Program, SimulatedGang, Stage
 from gangline.events.batch import AssignedMember, MemberPhase
 from gangline.events.facts import (
     CheckpointSaved,
+    FaultCleared,
     FaultDetected,
     MemberExited,
     MemberReady,
@@ -52,7 +53,7 @@ class SimulatedNode:
     up: the machine runs. cut: no fact and no command gets through. ready_ms: how late MemberReady
     comes, None for never. assigned: the newest assignment, heard or not. members: the gangs it
     knows, by job and attempt. outbox: facts that could not be said yet. bad: broken GPUs; unsaid:
-    faults of them that the agent of this boot has still to find.
+    faults and repairs of them that the agent of this boot has still to find.
     """
 
     name: str
@@ -65,7 +66,7 @@ class SimulatedNode:
     members: dict[tuple[str, int], SimulatedGang] = field(default_factory=dict)
     outbox: list[Any] = field(default_factory=list)
     bad: set[int] = field(default_factory=set)
-    unsaid: list[FaultDetected] = field(default_factory=list)
+    unsaid: list[FaultDetected | FaultCleared] = field(default_factory=list)
     fail_count: int = 0
     cut_count: int = 0
 
@@ -183,6 +184,25 @@ class SimulatedFleet:
         self._say(node, fault)
         for gang in self.gangs_on(name):
             if gpu in gang.gpus[name]:
+                self._broken(node, gang, now_ms)
+
+    def repair_gpu(self, name: str, *, gpu: int) -> None:
+        """A broken GPU is well again; an agent that is down says so when it is back."""
+        node = self.nodes[name]
+        if gpu not in node.bad:
+            return
+        node.bad.discard(gpu)
+        cleared = FaultCleared(node=name, gpu=gpu)
+        if node.up:
+            self._say(node, cleared)
+        else:
+            node.unsaid.append(cleared)
+
+    def kill_on_gpu(self, name: str, *, gpu: int, now_ms: int) -> None:
+        """The process on a GPU dies of what is no fault of the program; the hardware is well."""
+        node = self.nodes[name]
+        for gang in self.gangs_on(name):
+            if node.up and gpu in gang.gpus[name]:
                 self._broken(node, gang, now_ms)
 
     def slow(self, name: str, *, ready_ms: int | None) -> None:

@@ -9,7 +9,6 @@ A policy: `key = "10m"` or `key = 128`, one line a key.
 from __future__ import annotations
 
 import itertools
-import re
 import tomllib
 from collections import Counter
 from collections.abc import Mapping
@@ -19,15 +18,13 @@ from typing import TYPE_CHECKING, Any, Final
 from gangline.events.facts import NodeAdmitted, TeamSet
 from gangline.events.spec import UNLIMITED
 from gangline.replay.bad_input import BadInputError
+from gangline.replay.scenario_values import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 DEFAULT_LEVELS: Final = ("spine", "block")
-_UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_DURATION: Final = re.compile(r"(?:\d+(?:ms|s|m|h|d))+", re.ASCII)
-_PART: Final = re.compile(r"(\d+)(ms|s|m|h|d)", re.ASCII)
 _TEAM_KEYS: Final = ("name", "guaranteed", "borrow", "lend", "weight", "parent")
 _WORDS: Final = {"unlimited": UNLIMITED, "none": 0}
 
@@ -129,11 +126,10 @@ def read_policy(path: Path) -> dict[str, int | str]:
 
 def parse_duration_ms(text: str, *, where: object) -> int:
     """Milliseconds of `500ms`, `30s`, `10m`, `2h`, `1h30m`, `3d`, or `0`; raises BadInputError."""
-    if text == "0":
-        return 0
-    if not _DURATION.fullmatch(text):
-        raise BadInputError(where, f"expected a duration like 30s, 10m, 2h or 3d, got {text!r}")
-    return sum(int(count) * _UNITS_MS[unit] for count, unit in _PART.findall(text))
+    try:
+        return 0 if text == "0" else duration(text)
+    except ValueError as error:
+        raise BadInputError(where, f"expected {error}, got {text!r}") from error
 
 
 def split_guarantee(names: Sequence[str], gpus: int) -> tuple[TeamSet, ...]:

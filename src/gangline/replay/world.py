@@ -151,6 +151,16 @@ class World:
         self.fleet.break_gpu(node, gpu=gpu, kind=kind, now_ms=self.now_ms)
         self._made()
 
+    def repair_gpu(self, node: str, *, gpu: int) -> None:
+        """A broken GPU is well again."""
+        self.fleet.repair_gpu(node, gpu=gpu)
+        self._made()
+
+    def kill_on_gpu(self, node: str, *, gpu: int) -> None:
+        """The gang on a GPU dies of what is no fault of its program; the hardware is well."""
+        self.fleet.kill_on_gpu(node, gpu=gpu, now_ms=self.now_ms)
+        self._made()
+
     def slow(self, node: str, *, ready_ms: int | None) -> None:
         """A node's MemberReady comes this late from now on; None: never."""
         self.fleet.slow(node, ready_ms=ready_ms)

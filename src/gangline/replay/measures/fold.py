@@ -11,6 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from gangline.events import decisions as d
+from gangline.events.spec import UNLIMITED
 from gangline.replay.measures.records import (
     LARGE_GPUS,
     UNSAID,
@@ -25,7 +26,9 @@ from gangline.replay.measures.series import Level, Series
 from gangline.replay.measures.starvation import StarvationWatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
+
+    from gangline.events.facts import TeamSet
 
 MINUTE_MS: Final = 60_000
 BUCKET_MS: Final = 10 * MINUTE_MS
@@ -36,9 +39,20 @@ EXCUSES: Final = ("cancelled", "fault", "held")
 
 
 class Fold:
-    """The records and heights of one history. bucket_ms: the grain of everything over time."""
+    """The records and heights of one history.
 
-    def __init__(self, *, origin_ms: int, bucket_ms: int = BUCKET_MS) -> None:
+    bucket_ms: the grain of everything over time. team_of: whose each job really is, where the
+    history itself knows one team only; the teams are then told by `set_teams`.
+    """
+
+    def __init__(
+        self,
+        *,
+        origin_ms: int,
+        bucket_ms: int = BUCKET_MS,
+        team_of: Mapping[str, str] | None = None,
+    ) -> None:
+        self._team_of = team_of
         self.origin_ms = origin_ms
         self.bucket_ms = bucket_ms
         self.now_ms = origin_ms
@@ -129,7 +143,7 @@ class Fold:
         spec = decision.spec
         job = JobRecord(
             job=decision.job,
-            team=spec.team,
+            team=spec.team if self._team_of is None else self._team_of[decision.job],
             gpus=spec.gpus,
             gpus_per_node=spec.gpus_per_node,
             limit_ms=spec.limit_ms,
@@ -143,10 +157,11 @@ class Fold:
         self._wait(job, UNSAID)
 
     def _rejected(self, decision: d.JobRejected) -> None:
-        self.counts["submitted"] += 1
         self.rejected[decision.reason] += 1
         job = self.jobs.get(decision.job)
-        if job is not None and not job.ended_ms:
+        if job is None:
+            self.counts["submitted"] += 1
+        elif not job.ended_ms:
             self._wait(job, "")
             job.ended_ms, job.outcome = self.now_ms, d.Outcome.REJECTED.value
 
@@ -367,7 +382,23 @@ class Fold:
 
     # --- the rest --------------------------------------------------------------------------------
 
+    def set_teams(self, teams: Iterable[TeamSet]) -> None:
+        """The teams whose jobs `team_of` names."""
+        self.teams = [
+            TeamRecord(
+                since_ms=self.origin_ms,
+                team=team.team,
+                guaranteed=team.guaranteed or 0,
+                borrow=UNLIMITED if team.borrow is None else team.borrow,
+                weight=team.weight or 1,
+                parent=team.parent or "",
+            )
+            for team in teams
+        ]
+
     def _team_changed(self, decision: d.TeamChanged) -> None:
+        if self._team_of is not None:
+            return
         self.teams.append(
             TeamRecord(
                 since_ms=self.now_ms,
