@@ -58,7 +58,8 @@ class KillAt:
         self.left = passing
         self.done = False
 
-    def __call__(self, point: Point) -> None:
+    def __call__(self, point: Point, /) -> None:
+        """Die here, if it is time."""
         if point is self.point and not self.done:
             self.left -= 1
             if self.left == 0:

@@ -46,7 +46,7 @@ class Core(Protocol):
         """The decisions that facts, edges and the time call for, already applied to the state."""
         ...
 
-    def fold(self, state: State, decisions: Sequence[Decision], *, now_ms: int) -> None:
+    def fold(self, state: State, decisions: list[Decision], *, now_ms: int) -> None:
         """Apply recorded decisions; equal to what `step` did when it made them."""
         ...
 

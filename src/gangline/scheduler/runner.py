@@ -143,12 +143,13 @@ def run_scheduler(settings: SchedulerSettings, *, core: Core | None = None) -> N
     registry = CollectorRegistry()
     reporter = Reporter(settings, registry)
     stop = StopFlag()
+    chosen: Core = real_core if core is None else core
     log = open_log(settings.bus, settings.cell, environ=settings.environ)
     with _signals(stop):
         if settings.metrics_port is not None:
             start_http_server(settings.metrics_port, registry=registry)
         try:
-            serve(log, settings, reporter=reporter, stop=stop, core=core or real_core)
+            serve(log, settings, reporter=reporter, stop=stop, core=chosen)
         finally:
             log.close()
 
