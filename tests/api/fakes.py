@@ -71,7 +71,14 @@ class FakeViews:
 
     def fleet(self) -> Row:
         """One node."""
-        return {"nodes": ["n0"], "gpu_states": ["rrr....."]}
+        return {
+            "nodes": ["n0"],
+            "paths": [["s0"]],
+            "health": ["well"],
+            "service": ["open"],
+            "gpu_states": ["rrr....."],
+            "jobs": [["train-1"]],
+        }
 
     def contains(self, position: Position) -> bool:
         """Whether the position is at most the one reached."""
@@ -86,7 +93,7 @@ class FakeViews:
     def numbers(self) -> Mapping[str, Any]:
         """A fleet of eight GPUs."""
         return {
-            "fleet": {"held": 3, "free": 5, "nodes": 1},
+            "fleet": {"held": 3, "free": 5, "unhealthy": 0, "total": 8, "nodes": 1},
             "queue": [{"reason": "capacity", "jobs": 2, "gpus": 9}],
             "jobs": [{"state": "queued", "jobs": 2}],
             "teams": [{"team": "a", "used": 3}],

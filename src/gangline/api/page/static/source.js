@@ -1,0 +1,38 @@
+// Where the page's data come from: the same routes that every client reads, and the live stream.
+
+/** The JSON of a route; throws an Error with the problem's detail. */
+export async function get(path) {
+  const answer = await fetch(path, { headers: { accept: "application/json" } });
+  const body = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new Error(body.detail || `${path}: ${answer.status}`);
+  return body;
+}
+
+/** Follow decisions. `heard` gets each row; `state` gets "live" or "dead". */
+export function follow({ heard, state }) {
+  const source = new EventSource("/v1/events");
+  source.addEventListener("open", () => state("live"));
+  source.addEventListener("error", () => state("dead"));
+  source.addEventListener("decision", (event) => heard(JSON.parse(event.data)));
+  return source;
+}
+
+/** Calls of `work` at most once in `ms`, the last one always. */
+export function calmly(work, ms) {
+  let timer = null;
+  let running = false;
+  let again = false;
+  const run = async () => {
+    timer = null;
+    running = true;
+    try { await work(); } finally {
+      running = false;
+      if (again) { again = false; ask(); }
+    }
+  };
+  const ask = () => {
+    if (running) again = true;
+    else if (timer === null) timer = setTimeout(run, ms);
+  };
+  return ask;
+}
