@@ -29,6 +29,7 @@ _CODES: Final = {
     "SettingsError": 2,
     "TokensError": 2,
     "BadInputError": 2,
+    "LogFileError": 2,
     "GanglineError": 1,
     "LogError": 1,
     "LocalServerError": 1,

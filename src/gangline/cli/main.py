@@ -20,6 +20,8 @@ from gangline.cli.errors import code_of
 _JOBS: Final = "gangline.cli.jobs"
 _FLEET: Final = "gangline.cli.fleet"
 _SERVERS: Final = "gangline.cli.servers"
+_REPLAY: Final = "gangline.cli.replaying"
+_SIMULATE: Final = "gangline.cli.simulating"
 _STACK: Final = "gangline.cli.stack_commands"
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
@@ -50,6 +52,10 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "projector": (_SERVERS, "Keep the views up to date."),
     "agent": (_SERVERS, "Run a node's agent."),
     "api": (_SERVERS, "Run the REST API and the page."),
+    "replay": (_REPLAY, "Read a history again: verify it."),
+    "scenario": (_REPLAY, "Run scenario files on the real core."),
+    "workload": (_SIMULATE, "Make up a workload."),
+    "import": (_SIMULATE, "Turn a public trace into a trace CSV."),
     "init": (_SERVERS, "Make the topics of a cell."),
 }
 """Name of each subcommand: the module that has it (as `command_NAME`), and its line of help."""

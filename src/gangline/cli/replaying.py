@@ -1,0 +1,140 @@
+"""Commands that read a history again: scenarios and `gangline replay`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from gangline.cli.output import Row, output_options, put_one
+from gangline.cli.progress import Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from gangline.replay.history import Source
+
+
+@click.command("scenario")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+def command_scenario(*, files: tuple[Path, ...]) -> int:
+    """Run scenario files on the real core: `FILE: ok`, or where it went otherwise."""
+    from gangline.replay.scenario import run_files  # noqa: PLC0415 - the core is heavy
+
+    return run_files(files, sys.stdout)
+
+
+@click.group("replay")
+def command_replay() -> None:
+    """Read a history again: verify it, look into it."""
+
+
+_SOURCE: Final = (
+    click.option("--bus", envvar="GANGLINE_BUS", help="A live log (or the stack's, if it runs)."),
+    click.option("--cell", envvar="GANGLINE_CELL", default="main", show_default=True),
+    click.option("--log", "file", type=click.Path(path_type=Path), help="A log file."),
+)
+
+
+def source_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`--bus`, `--cell` and `--log`."""
+    for option in reversed(_SOURCE):
+        function = option(function)
+    return function
+
+
+@contextmanager
+def opened(bus: str | None, cell: str, file: Path | None) -> Iterator[Source]:
+    """The history that the options name: a file, a bus, or the running stack's bus."""
+    from gangline.events.bus import open_log  # noqa: PLC0415 - drivers are heavy
+    from gangline.replay.history import FileSource, LogSource  # noqa: PLC0415
+
+    if file is not None:
+        if bus is not None and "GANGLINE_BUS" not in os.environ:
+            raise click.UsageError("--bus or --log, not both")
+        yield FileSource(file)
+        return
+    log = open_log(bus or _bus_of_stack(), cell, environ=os.environ)
+    try:
+        yield LogSource(log)
+    finally:
+        log.close()
+
+
+def _bus_of_stack() -> str:
+    """The bus of the stack in GANGLINE_DIR, or a usage error."""
+    from gangline.client import state_of  # noqa: PLC0415 - HTTP is heavy
+
+    state = state_of(Path(os.environ.get("GANGLINE_DIR") or ".gangline"))
+    if state is None or not state.get("bus"):
+        raise click.UsageError("name a history: --bus URL, or --log FILE")
+    return str(state["bus"])
+
+
+@command_replay.command("verify")
+@source_options
+@click.option(
+    "--from",
+    "from_seq",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="The first batch to check; what is before is only folded.",
+)
+@click.option("--to", "to_seq", type=click.IntRange(min=1), help="The last one. [default: all]")
+@output_options
+def command_verify(
+    *,
+    bus: str | None,
+    cell: str,
+    file: Path | None,
+    from_seq: int,
+    to_seq: int | None,
+    output: str | None,
+) -> int:
+    """Run the core again over the recorded inputs: every batch must come out byte for byte."""
+    from gangline.replay.verify import verify  # noqa: PLC0415 - the core is heavy
+    from gangline.scheduler import core  # noqa: PLC0415
+
+    progress = Progress("verifying", "batches")
+    with opened(bus, cell, file) as source:
+        report = verify(source, core, from_seq=from_seq, to_seq=to_seq, progress=progress)
+    progress.end()
+    row = {
+        "ok": report.ok,
+        "first_seq": report.first_seq,
+        "last_seq": report.last_seq,
+        "steps": report.steps,
+        "facts": report.facts,
+        "heartbeats": report.heartbeats,
+        "decisions": report.decisions,
+        "unconsumed_facts": report.unconsumed_facts,
+        "unchecked_edges": report.unchecked_edges,
+        "seconds": round(report.seconds, 3),
+        "events_per_s": round(report.events_per_s),
+        "digest": report.digest,
+        "difference": None if report.difference is None else str(report.difference),
+        "notes": list(report.notes),
+    }
+    put_one(row, output=output, key="digest", text=_verify_lines)
+    return 0 if report.ok else 1
+
+
+def _verify_lines(row: Row) -> Iterator[str]:
+    """The outcome for people."""
+    if row["difference"] is not None:
+        yield f"DIFFERENT: {row['difference']}"
+    else:
+        yield (
+            f"verified batches {row['first_seq']} to {row['last_seq']}: "
+            f"{row['decisions']:,} decisions from {row['facts']:,} facts are as recorded"
+        )
+    yield f"  {row['events_per_s']:,} events/s, {row['seconds']} s; digest {row['digest']}"
+    if row["unchecked_edges"]:
+        yield f"  {row['unchecked_edges']} steps whose heartbeats are no longer kept"
+    for note in row["notes"]:
+        yield f"  {note}"
