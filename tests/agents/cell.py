@@ -1,4 +1,4 @@
-"""A cell in miniature for agents: a log, somebody who writes assignments, and the facts that come back."""
+"""A cell in miniature for agents: a log, who writes assignments, and the facts that come back."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gangline.agents import core
 from gangline.agents.core import Key, NodeState, Presence
+from gangline.events.batch import MemberPhase
 from tests.agents import make
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Node:
         """Bring a member from nothing to its ranks running; it is the only one listed."""
         self.told(make.member(job, attempt=attempt, **more))  # type: ignore[arg-type]
         self.checked(job, attempt)
-        run = make.member(job, attempt=attempt, phase=make.MemberPhase.RUN, **more)  # type: ignore[arg-type]
+        run = make.member(job, attempt=attempt, phase=MemberPhase.RUN, **more)  # type: ignore[arg-type]
         self.told(run)
         self.give(core.Started(Key(job, attempt)))
 
@@ -70,5 +71,5 @@ class Node:
 
 def found(presence: Presence, job: str = "job", *, attempt: int = 1, **more: object) -> core.Found:
     """What the executor finds of a running member."""
-    order = make.member(job, attempt=attempt, phase=make.MemberPhase.RUN)
+    order = make.member(job, attempt=attempt, phase=MemberPhase.RUN)
     return core.Found(order=order, presence=presence, **more)  # type: ignore[arg-type]

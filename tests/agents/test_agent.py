@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -19,12 +20,13 @@ from gangline.events.facts import (
     NodeRegistered,
 )
 from gangline.events.log import Topic
-from gangline.events.reading import read_to_ends, from_the_start
+from gangline.events.reading import from_the_start, read_to_ends
 from gangline.events.spec import Launch
 from tests.agents import make
 from tests.agents.cell import wait_for
 
 if TYPE_CHECKING:
+    from gangline.events.spec import Spec
     from tests.agents.cell import Cell
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -150,10 +152,8 @@ def test_a_new_attempt_starts_when_the_old_one_is_gone(cell: Cell) -> None:
         second = make.member(attempt=2, spec=make.spec("echo $GANGLINE_CHECKPOINT_DIR"))
         cell.assign(second)
         assert cell.ended().attempt == 1
-        ready = wait_for(
-            lambda: cell.read() or [f for f in cell.facts if isinstance(f, MemberReady)][1:],
-            what="the second attempt",
-        )[0]
+        wait_for(lambda: cell.kinds().count("MemberReady") == 2, what="the second attempt")
+        ready = [fact for fact in cell.facts if isinstance(fact, MemberReady)][1]
         cell.assign(replace(second, phase=MemberPhase.RUN, address=ready.address, port=ready.port))
         wait_for(lambda: cell.kinds().count("MemberExited") == 2, what="its end")
 
@@ -170,9 +170,7 @@ def test_a_new_attempt_starts_when_the_old_one_is_gone(cell: Cell) -> None:
         (make.spec("true", launch=Launch(stop_signal="FOO")), "no signal 'FOO'"),
     ],
 )
-def test_what_the_user_has_to_put_right_ends_the_member(
-    cell: Cell, spec: make.Spec, says: str
-) -> None:
+def test_what_the_user_has_to_put_right_ends_the_member(cell: Cell, spec: Spec, says: str) -> None:
     """With the code a shell would give, before anything is started."""
     with cell.agent():
         cell.assign(make.member(spec=spec))
@@ -248,7 +246,7 @@ def test_a_job_that_ends_while_the_agent_is_down_keeps_its_code(cell: Cell) -> N
 
 def _token(cell: Cell, job: str) -> str:
     intent = cell.folder / "n0/attempts" / f"{job}.1" / "intent.json"
-    return str(make.json.loads(intent.read_text())["token"])
+    return str(json.loads(intent.read_text())["token"])
 
 
 def _zombies_below(pid: int) -> list[int]:

@@ -1,0 +1,33 @@
+"""`python -m tests.agents.run_agent BUS NODE FOLDER`: an agent that a test can kill."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from gangline.agents.runner import run_agent
+from gangline.agents.settings import AgentSettings
+
+
+def main() -> None:
+    """Run until killed."""
+    bus, node, folder = sys.argv[1:]
+    run_agent(
+        AgentSettings(
+            node=node,
+            folder=Path(folder) / node,
+            bus=bus,
+            cell="test",
+            gpus=8,
+            address="127.0.0.1",
+            heartbeat_interval_s=0.5,
+            watch_interval_s=0.1,
+            log_address="127.0.0.1",
+            min_free_bytes=0,
+            checkpoints=Path(folder) / "checkpoints",
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,230 @@
+"""`kill -9` of the agent and of supervisors, with real processes, on a log that outlives them."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import pytest
+
+from gangline.agents import procfs
+from gangline.events.batch import MemberPhase
+from gangline.events.facts import MemberExited, MemberReady, MemberStarted, NodeRegistered
+from gangline.events.postgres_log import PostgresLog
+from tests.agents import make
+from tests.agents.cell import Cell, wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gangline.events.batch import AssignedMember
+
+F = TypeVar("F")
+ROOT = Path(__file__).parents[2]
+
+
+class Station(Cell):
+    """A cell on Postgres, with an agent in a process of its own."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        super().__init__(folder, PostgresLog(url, "test"))
+        self.url = url
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def up(self) -> None:
+        """Start the agent."""
+        command = [sys.executable, "-m", "tests.agents.run_agent"]
+        with (self.folder / "agent.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*command, self.url, make.NODE, str(self.folder)], cwd=ROOT, stdout=log, stderr=log
+            )
+
+    def send(self, number: signal.Signals) -> None:
+        """Signal the agent."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def down(self) -> None:
+        """`kill -9` the agent."""
+        self.send(signal.SIGKILL)
+        assert self._process is not None
+        self._process.wait()
+
+    def token(self, job: str, attempt: int = 1) -> str:
+        """What the processes of an attempt carry."""
+        intent = self.folder / "n0/attempts" / f"{job}.{attempt}" / "intent.json"
+        return str(json.loads(intent.read_text())["token"])
+
+    def registered(self, times: int) -> NodeRegistered:
+        """The registration of the agent's so many-th life."""
+        wait_for(lambda: self.kinds().count("NodeRegistered") >= times, what="a registration")
+        return [fact for fact in self.facts if isinstance(fact, NodeRegistered)][times - 1]
+
+
+@pytest.fixture
+def station(tmp_path: Path, postgres_url: str) -> Iterator[Station]:
+    """A cell on Postgres whose agent is up."""
+    station = Station(tmp_path, postgres_url)
+    station.up()
+    yield station
+    station.down()
+    for token, pids in procfs.tokens().items():
+        if any(str(tmp_path) in _command(pid) for pid in pids):
+            for pid in procfs.with_token(token):
+                procfs.send(pid, signal.SIGKILL, still=lambda p, t=token: procfs.has_token(p, t))
+    station.close()
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""
+
+
+def test_a_killed_agent_comes_back_to_the_same_processes(station: Station) -> None:
+    """The job notices nothing, and its exit code arrives."""
+    flag = station.folder / "go-on"
+    spec = make.spec(f"while ! test -e {flag}; do sleep 0.05; done; exit 5")
+    station.start(make.member(spec=spec))
+    before = procfs.with_token(station.token("job"))
+
+    station.down()
+    station.up()
+    registered = station.registered(2)
+
+    assert [one.job for one in registered.running] == ["job"]
+    assert set(before) & set(procfs.with_token(station.token("job")))
+    flag.touch()
+    assert station.ended().code == 5
+
+
+def test_a_job_that_ends_while_its_agent_is_dead_keeps_its_code(station: Station) -> None:
+    """Its supervisor wrote it down."""
+    flag = station.folder / "go-on"
+    station.start(
+        make.member(spec=make.spec(f"while ! test -e {flag}; do sleep 0.05; done; exit 6"))
+    )
+    station.down()
+    flag.touch()
+    wait_for((station.folder / "n0/attempts/job.1/result.json").exists, what="the result")
+
+    station.up()
+
+    assert station.ended().code == 6
+    assert station.registered(2).running == ()
+
+
+def test_a_grace_ends_although_the_agent_died_in_it(station: Station) -> None:
+    """The supervisor keeps the deadline."""
+    run = station.start(make.member(spec=make.spec("trap '' TERM; while :; do sleep 0.05; done")))
+    station.stop(run, grace_ms=1_500)
+    order = station.folder / "n0/attempts/job.1/order.json"
+    wait_for(order.exists, what="the order")
+    station.down()
+
+    wait_for(lambda: not procfs.with_token(station.token("job")), what="the kill")
+    station.up()
+
+    assert (station.ended().code, station.ended().reason) == (137, "stopped")
+
+
+def test_a_fenced_copy_is_killed_as_soon_as_its_agent_hears(station: Station) -> None:
+    """A frozen agent, as behind a partition.
+
+    The job ran on, and was started elsewhere meanwhile.
+    """
+    station.start(make.member(spec=make.spec("exec sleep 300")))
+    station.send(signal.SIGSTOP)
+    station.assign()
+    assert procfs.with_token(station.token("job"))
+
+    station.send(signal.SIGCONT)
+
+    assert station.ended().reason == "stopped"
+    assert procfs.with_token(station.token("job")) == []
+
+
+def test_a_killed_supervisor_ends_its_attempt_as_infrastructure(station: Station) -> None:
+    """Its ranks must not run on without a parent; it was no fault of theirs."""
+    station.start(make.member(spec=make.spec("trap '' TERM; sleep 300 & wait")))
+    who = json.loads((station.folder / "n0/attempts/job.1/supervisor.json").read_text())
+
+    os.kill(who["pid"], signal.SIGKILL)
+
+    assert station.ended().reason == "infrastructure"
+    assert procfs.with_token(station.token("job")) == []
+
+
+def test_a_supervisor_killed_with_its_agent_is_found_out(station: Station) -> None:
+    """Whoever comes up kills what is left and says so."""
+    station.start(make.member(spec=make.spec("trap '' TERM; sleep 300 & wait")))
+    who = json.loads((station.folder / "n0/attempts/job.1/supervisor.json").read_text())
+    station.down()
+    os.kill(who["pid"], signal.SIGKILL)
+
+    station.up()
+
+    assert station.ended().reason == "infrastructure"
+    assert procfs.with_token(station.token("job")) == []
+
+
+def test_an_agent_killed_again_and_again_loses_nothing(station: Station) -> None:
+    """Jobs come, run and end while it dies at any moment: each runs once, and each code arrives."""
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    log = station.folder / "runs"
+    orders = {}
+    for number in range(6):
+        length_s = chance.uniform(0.2, 3.0)
+        spec = make.spec(f"echo {number} >> {log}; sleep {length_s:.2f}; exit {number + 10}")
+        orders[f"job{number}"] = make.member(f"job{number}", gpus=(number,), spec=spec)
+    station.assign(*orders.values())
+
+    lives = 1
+    kills = int(os.environ.get("GANGLINE_KILLS", "10"))
+    while len(_of(station, MemberExited)) < len(orders):
+        _go_on(station, orders)
+        time.sleep(chance.uniform(0.05, 1.0))
+        if lives < kills:
+            station.down()
+            station.up()
+            lives += 1
+
+    assert {fact.job: fact.code for fact in _of(station, MemberExited)} == {
+        f"job{number}": number + 10 for number in range(6)
+    }
+    assert sorted(log.read_text().split()) == [str(number) for number in range(6)]
+    assert all(not procfs.with_token(station.token(job)) for job in orders)
+
+
+def _of(station: Station, kind: type[F]) -> list[F]:
+    station.read()
+    return [fact for fact in station.facts if isinstance(fact, kind)]
+
+
+def _go_on(station: Station, orders: dict[str, AssignedMember]) -> None:
+    """Tell those that became ready to run."""
+    ready = {fact.job: fact for fact in _of(station, MemberReady)}
+    changed = False
+    for job, order in orders.items():
+        if job in ready and order.phase is MemberPhase.PREPARE:
+            orders[job] = replace(
+                order,
+                phase=MemberPhase.RUN,
+                address=ready[job].address,
+                port=ready[job].port,
+            )
+            changed = True
+    if changed:
+        station.assign(*orders.values())
+    assert len(_of(station, MemberStarted)) <= len(orders)
