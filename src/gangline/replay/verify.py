@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from gangline.events import codec
 from gangline.events.log import Topic
+from gangline.replay.checkpoints import check_against, missing
 from gangline.replay.history import History, Moment, steps
 from gangline.scheduler.batches import BatchRecord, Link, LogDifferenceError, StepHeader, build
 from gangline.scheduler.follower import Follower
@@ -25,11 +26,12 @@ from gangline.scheduler.intake import heartbeat_of, in_order, registration_of, t
 from gangline.scheduler.reducer import LED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from gangline.events.batch import Edge, PackedDecision
     from gangline.events.decisions import Decision
     from gangline.events.log import Record, TopicPartition
+    from gangline.replay.checkpoints import SignedCheckpoint
     from gangline.replay.history import Source
     from gangline.scheduler.batches import RecordedStep
     from gangline.scheduler.core.inputs import Fact
@@ -79,18 +81,23 @@ def verify(
     source: Source,
     core: Core,
     *,
-    from_seq: int = 1,
+    from_seq: int | None = None,
     to_seq: int | None = None,
+    checkpoint: SignedCheckpoint | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Report:
     """Verify a history from one batch to another (inclusive); what is before is only folded.
 
-    The first difference ends it and stands in the report. progress: told the seq now and then.
+    checkpoint: one whose signature was right; its batch must be in the history, and without a
+    `from_seq` what comes after it is verified. The first difference ends it and stands in the
+    report. progress: told the seq now and then.
     """
     report = Report()
     started = time.perf_counter()
+    after_signed = 1 if checkpoint is None else checkpoint.seq + 1
+    span = _Span(after_signed if from_seq is None else from_seq, to_seq)
     try:
-        _verify(source, core, report, _Span(from_seq, to_seq), progress=progress)
+        _verify(source, core, report, span, signed=_Signed(checkpoint, report), progress=progress)
     except LogDifferenceError as difference:
         report.difference = difference
     report.seconds = time.perf_counter() - started
@@ -119,13 +126,15 @@ def _verify(
     report: Report,
     span: _Span,
     *,
+    signed: _Signed,
     progress: Callable[[int], None] | None,
 ) -> None:
-    recorded = steps(source)
+    recorded = signed.watching(steps(source))
     follower = Follower(core)
     first = _fold_until(recorded, follower, span)
     cursors: dict[TopicPartition, int] = {p: r.last + 1 for p, r in follower.inputs.items()}
     if first is None:
+        report.notes.append("no batch was recomputed")
         return
     history = History(source, steps_from=chain([first], recorded), cursors=cursors)
     verifier = Verifier(core, follower, report)
@@ -136,6 +145,28 @@ def _verify(
         if progress is not None and report.steps % PROGRESS_EVERY == 0:
             progress(report.last_seq)
     report.unconsumed_facts = history.unconsumed()
+
+
+class _Signed:
+    """Looks for the batch that was signed."""
+
+    def __init__(self, checkpoint: SignedCheckpoint | None, report: Report) -> None:
+        self._checkpoint = checkpoint
+        self._report = report
+
+    def watching(self, recorded: Iterable[RecordedStep]) -> Iterator[RecordedStep]:
+        """The same steps; LogDifferenceError when the signed one is another or is not there."""
+        checkpoint = self._checkpoint
+        for step in recorded:
+            if checkpoint is not None and step.link.seq >= checkpoint.seq:
+                check_against(checkpoint, step)
+                self._report.notes.append(
+                    f"batches 1 to {checkpoint.seq} are the ones that were signed"
+                )
+                checkpoint = None
+            yield step
+        if checkpoint is not None:
+            raise missing(checkpoint)
 
 
 def _fold_until(

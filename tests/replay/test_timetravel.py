@@ -1,0 +1,120 @@
+"""What was so at a moment, and what happened to a job."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+
+from gangline.events import decisions as d
+from gangline.replay.history import LogSource
+from gangline.replay.show import life_of
+from gangline.replay.timetravel import When, parse_when, state_at
+from tests.scheduler.test_real_core import Fleet
+
+
+@pytest.fixture(scope="module")
+def fleet() -> Fleet:
+    """A fleet after its play."""
+    fleet = Fleet()
+    fleet.play()
+    return fleet
+
+
+def test_the_state_now_is_the_schedulers_own(fleet: Fleet) -> None:
+    """The same digest as the leader recorded in its last batch."""
+    state = state_at(LogSource(fleet.cell.log), When())
+
+    assert state["state_digest"] == fleet.cell.batches()[-1].state_digest.hex()
+    assert state["seq"] == fleet.cell.batches()[-1].seq
+    assert json.loads(json.dumps(state)) == state
+
+
+def test_every_moment_adds_up(fleet: Fleet) -> None:
+    """At each batch: placed GPUs are the held ones, teams use what their jobs hold."""
+    source = LogSource(fleet.cell.log)
+    for batch in fleet.cell.batches()[::5]:
+        state = state_at(source, When(seq=batch.seq))
+        placed = sum(job["gpus"] for job in state["placements"])
+        assert placed == state["fleet"]["held"]
+        assert placed == sum(team["used"] for team in state["teams"])
+        assert sum(t["lent"] for t in state["teams"]) <= sum(t["borrowed"] for t in state["teams"])
+        assert state["state_digest"] == batch.state_digest.hex()
+
+
+def test_a_moment_between_two_batches_is_the_earlier_one(fleet: Fleet) -> None:
+    """Nothing had changed yet; what waits has waited a little longer."""
+    batches = fleet.cell.batches()
+    first, second = next(
+        (a, b) for a, b in itertools.pairwise(batches) if b.now_ms - a.now_ms > 100
+    )
+
+    state = state_at(LogSource(fleet.cell.log), When(at_ms=first.now_ms + 50))
+
+    assert state["seq"] == first.seq
+    assert state["at_ms"] == first.now_ms + 50
+    assert second.now_ms > state["at_ms"]
+
+
+def test_the_queue_says_why_each_job_waits(fleet: Fleet) -> None:
+    """In the scheduler's own order, with its recorded reasons."""
+    source = LogSource(fleet.cell.log)
+    waiting = [
+        state_at(source, When(seq=batch.seq))["queue"] for batch in fleet.cell.batches()[10:20]
+    ]
+    queue = max(waiting, key=len)
+
+    assert [each["position"] for each in queue] == list(range(1, len(queue) + 1))
+    assert all(each["reason"] and each["reason_text"] for each in queue)
+
+
+@pytest.mark.parametrize(
+    ("text", "when"),
+    [
+        ("now", When()),
+        ("seq:17", When(seq=17)),
+        ("1700000000000", When(at_ms=1_700_000_000_000)),
+        ("2023-11-14T22:13:20Z", When(at_ms=1_700_000_000_000)),
+        ("2023-11-14T22:13:20", When(at_ms=1_700_000_000_000)),
+        ("2023-11-14T23:13:20+01:00", When(at_ms=1_700_000_000_000)),
+    ],
+)
+def test_moments_are_written_in_several_ways(text: str, when: When) -> None:
+    """All of them exact."""
+    assert parse_when(text) == when
+
+
+def test_what_is_no_moment_is_said_to_be_none() -> None:
+    """With what would be right."""
+    with pytest.raises(ValueError, match="a moment is"):
+        parse_when("yesterday")
+
+
+def test_a_life_is_told_in_the_order_in_which_it_was_decided(fleet: Fleet) -> None:
+    """From its acceptance to its end, each line with its batch."""
+    preempted = fleet.cell.decisions(d.GangPreempted)[0].job
+
+    life = life_of(LogSource(fleet.cell.log), preempted)
+
+    kinds = [line.kind for line in life]
+    assert kinds[0] == "JobQueued"
+    assert kinds[-1] == "JobFinished"
+    assert kinds.index("GangPlaced") < kinds.index("GangStarted") < kinds.index("GangPreempted")
+    assert [line.seq for line in life] == sorted(line.seq for line in life)
+    text = "\n".join(map(str, life))
+    assert "told to leave for job-11" in text
+    assert "ended: succeeded" in text
+
+
+def test_every_kind_of_decision_about_a_job_has_words(fleet: Fleet) -> None:
+    """No line is the bare name of a class."""
+    source = LogSource(fleet.cell.log)
+    for job in fleet.cell.acknowledged:
+        for line in life_of(source, job):
+            assert line.text != line.kind
+
+
+def test_a_job_that_never_was_has_no_life(fleet: Fleet) -> None:
+    """An empty list, and the caller says so."""
+    assert life_of(LogSource(fleet.cell.log), "nobody") == []
