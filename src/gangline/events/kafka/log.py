@@ -56,6 +56,9 @@ class KafkaLog:
     def create_topics(self) -> None:
         """Make what is missing; TopicsMissingError where one exists and is laid out otherwise."""
         metadata = self._ask(lambda admin: admin.list_topics(timeout=ANSWER_TIMEOUT_S))
+        for each in Topic:
+            if found := metadata.topics.get(self._cluster.name(each)):
+                self._check_partitions(each, len(found.partitions))
         replicas = min(3, len(metadata.brokers))
         configs = {each: topic_config(each, replicas=replicas) for each in Topic}
         missing = [
@@ -156,12 +159,17 @@ class KafkaLog:
         for topic in {str(Topic(topic)) for topic in topics} - self._found:
             name = self._cluster.name(topic)
             found = self._ask(partial(_partition_count, name=name, timeout_s=ANSWER_TIMEOUT_S))
-            if found != TOPIC_SETTINGS[Topic(topic)].partitions:
-                raise TopicsMissingError(
-                    f"{name} on {self._cluster.bootstrap} has {found} partitions, not "
-                    f"{TOPIC_SETTINGS[Topic(topic)].partitions}: `gangline init` makes topics"
-                )
+            self._check_partitions(Topic(topic), found)
             self._found.add(topic)
+
+    def _check_partitions(self, topic: Topic, found: int) -> None:
+        """TopicsMissingError where keys would go elsewhere than they should."""
+        wanted = TOPIC_SETTINGS[topic].partitions
+        if found != wanted:
+            raise TopicsMissingError(
+                f"{self._cluster.name(topic)} on {self._cluster.bootstrap} has {found} partitions, "
+                f"not {wanted}: `gangline init` makes topics, in a cell of another name if need be"
+            )
 
     def _await_leaders(self) -> None:
         """Wait until every partition can be used; a topic just made has no leaders yet."""

@@ -47,6 +47,8 @@ _PRODUCER: Mapping[str, Setting] = {
 }
 
 _WRITER: Mapping[str, Setting] = {
+    # A connection to the coordinator that is lost is told as information only, never to error_cb.
+    "log_level": 6,
     "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
     # A transaction that begins while the one before is being finished is refused and repeated
     # after this time. The default costs some 100 ms in every transaction.

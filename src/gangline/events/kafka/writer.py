@@ -15,7 +15,13 @@ from gangline.events.kafka.settings import (
     writer_settings,
 )
 from gangline.events.kafka.wire import FENCED, Delivery, produce
-from gangline.events.log import CommitUnknownError, FencedError, LogError, Topic
+from gangline.events.log import (
+    CommitUnknownError,
+    FencedError,
+    LogError,
+    LogUnreachableError,
+    Topic,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +34,7 @@ if TYPE_CHECKING:
 ANSWER_TIMEOUT_S = 5.0
 WRITER_TIMEOUT_S = 30.0
 """How long opening a writer is tried: a transaction of a dead leader may have to time out first."""
+OPENINGS = 3
 
 
 class Appender:
@@ -59,23 +66,49 @@ class Appender:
         self._producer.close()
 
 
+class _Ear:
+    """Hears everything that tells of a request which the client may have sent twice.
+
+    librdkafka repeats an EndTxn after a time-out and after a lost connection, and then says "ok". A
+    time-out can be measured. Of a lost connection to the coordinator only a line of its log tells
+    (with one request under way, not even error_cb is called), so the log is listened to.
+    """
+
+    def __init__(self) -> None:
+        self.errors: list[str] = []
+        self.repeats: list[str] = []
+
+    def error(self, error: KafkaError) -> None:
+        """What librdkafka calls for errors of its own."""
+        self.errors.append(error.str())
+
+    def log(self, level: int, form: str, *parts: object) -> None:
+        """What librdkafka calls for each line, as it would a logger: facility, client, text."""
+        line = form % parts
+        if line.startswith(("FAIL", "REQTMOUT")) and "TxnCoordinator" in line:
+            self.repeats.append(line.rpartition("]: ")[2])
+
+
 class KafkaWriter:
     """The `Writer` of a role: one transactional client. After any trouble it is done."""
 
     def __init__(self, cluster: Cluster, role: str) -> None:
         self._cluster = cluster
         self._role = role
-        self._trouble: list[KafkaError] = []
-        producer = Producer(
-            cluster.conf(writer_settings(cluster.cell, role)) | {"error_cb": self._trouble.append}
-        )
-        # Connects; else init_transactions looks for a broker again only after half a second.
-        producer.list_topics(cluster.name(Topic.DECISIONS), ANSWER_TIMEOUT_S)
-        self._initialize(producer)
-        self._producer: Producer | None = producer
-        producer.poll(0)
+        self._producer: Producer | None = None
+        for _ in range(OPENINGS):
+            self._ear = _Ear()
+            self._producer = self._open(self._ear)
+            if not self._ear.repeats:
+                break
+            # The same trouble once more would not be told again within half a minute.
+            self._producer = None
+        if self._producer is None:
+            raise LogUnreachableError(
+                f"Kafka at {cluster.bootstrap} keeps losing connections: {self._ear.repeats[0]}"
+            )
         # A broker that is down says so while the client looks around; that is no trouble of ours.
-        self._trouble.clear()
+        self._ear.errors.clear()
 
     def commit(self, messages: Sequence[Message]) -> Sequence[Position]:
         """Make all of them visible, or none; FencedError and CommitUnknownError end the writer.
@@ -91,9 +124,12 @@ class KafkaWriter:
             positions, took_ms = _transact(self._producer, placed)
         except KafkaException as error:
             raise self._ended_by(error.args[0]) from error
-        if took_ms >= SOCKET_TIMEOUT_MS or self._trouble:
+        heard = [*self._ear.repeats, *self._ear.errors]
+        if took_ms >= SOCKET_TIMEOUT_MS or heard:
             # Its request may have been sent twice, and one copy may still be on its way.
-            raise self._ended_by(self._trouble[0] if self._trouble else None)
+            self.close()
+            reason = heard[0] if heard else f"the answer took {took_ms:.0f} ms"
+            raise CommitUnknownError(f"a commit's outcome is not known: {reason}")
         return positions
 
     def close(self) -> None:
@@ -102,26 +138,30 @@ class KafkaWriter:
         # and to send what must not be sent. Without a reference it is destroyed as it stands.
         self._producer = None
 
-    def _initialize(self, producer: Producer) -> None:
-        """Settle and fence the older writer; its transaction may have to time out first."""
+    def _open(self, ear: _Ear) -> Producer:
+        """A client that has settled and fenced the older writer's."""
+        settings = writer_settings(self._cluster.cell, self._role)
+        producer = Producer(self._cluster.conf(settings) | {"error_cb": ear.error, "logger": ear})
         deadline = time.monotonic() + WRITER_TIMEOUT_S
         while True:
             try:
+                # Connects; else init_transactions looks for a broker only after half a second.
+                producer.list_topics(self._cluster.name(Topic.DECISIONS), ANSWER_TIMEOUT_S)
                 # Without a time of ours: others put the client out of step with the broker.
                 producer.init_transactions()
             except KafkaException as error:
                 if not error.args[0].retriable() or time.monotonic() > deadline:
                     raise self._cluster.explain(error) from error
             else:
-                return
+                producer.poll(0)
+                return producer
 
-    def _ended_by(self, error: KafkaError | None) -> LogError:
-        """What to raise after trouble; drops the client."""
+    def _ended_by(self, error: KafkaError) -> LogError:
+        """What to raise after an error; drops the client."""
         self.close()
-        if error is not None and error.code() in FENCED:
+        if error.code() in FENCED:
             return FencedError(f"a newer {self._role} writes to cell {self._cluster.cell}")
-        reason = "its answer came late" if error is None else error.str()
-        return CommitUnknownError(f"a commit's outcome is not known: {reason}")
+        return CommitUnknownError(f"a commit's outcome is not known: {error.str()}")
 
 
 def _transact(producer: Producer, placed: Sequence[Placed]) -> tuple[Sequence[Position], float]:
@@ -137,5 +177,5 @@ def _transact(producer: Producer, placed: Sequence[Placed]) -> tuple[Sequence[Po
     began = time.monotonic()
     producer.commit_transaction()
     took_ms = (time.monotonic() - began) * 1000
-    producer.poll(0)  # errors on the way are told here
+    producer.poll(0)  # what happened on the way is told here
     return positions, took_ms

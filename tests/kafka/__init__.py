@@ -1,0 +1,1 @@
+"""Kafka: what only a real broker shows."""

@@ -1,0 +1,105 @@
+"""Topics as `gangline init` makes them, and what it says of those it finds."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+
+from gangline.events.kafka import KafkaLog
+from gangline.events.log import (
+    TOPIC_SETTINGS,
+    LogUnreachableError,
+    Message,
+    Topic,
+    TopicsMissingError,
+)
+
+
+def config_of(bootstrap: str, cell: str, topic: Topic) -> dict[str, str]:
+    """A topic's settings as the broker has them."""
+    resource = ConfigResource(ResourceType.TOPIC, f"gangline.{cell}.{topic}")
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    entries = admin.describe_configs([resource])[resource].result()
+    return {name: entry.value for name, entry in entries.items()}
+
+
+def alter(bootstrap: str, cell: str, topic: Topic, **settings: str) -> None:
+    """Change settings as an operator would."""
+    entries = [
+        ConfigEntry(name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in settings.items()
+    ]
+    resource = ConfigResource(
+        ResourceType.TOPIC, f"gangline.{cell}.{topic}", incremental_configs=entries
+    )
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.incremental_alter_configs([resource])[resource].result()
+
+
+@pytest.mark.usefixtures("log")
+def test_topics_are_laid_out_as_the_design_says(kafka_bootstrap: str, cell: str) -> None:
+    """Partitions, time by the log, compaction and retention, each topic its own."""
+    topics = AdminClient({"bootstrap.servers": kafka_bootstrap}).list_topics(timeout=10).topics
+    for topic, settings in TOPIC_SETTINGS.items():
+        assert len(topics[f"gangline.{cell}.{topic}"].partitions) == settings.partitions
+        found = config_of(kafka_bootstrap, cell, topic)
+        assert found["message.timestamp.type"] == "LogAppendTime"
+        assert found["cleanup.policy"] == ("compact" if settings.compacted else "delete")
+        assert found["retention.ms"] == str(settings.retention_ms)
+        assert found["unclean.leader.election.enable"] == "false"
+
+
+def test_an_operator_may_keep_more_but_not_less(
+    log: KafkaLog, kafka_bootstrap: str, cell: str
+) -> None:
+    """Everything that is wrong is said at once, and what to do about it."""
+    alter(kafka_bootstrap, cell, Topic.HEARTBEATS, retention_ms="-1")
+    log.create_topics()
+    alter(kafka_bootstrap, cell, Topic.JOBS, retention_ms="1000", cleanup_policy="compact")
+    alter(kafka_bootstrap, cell, Topic.NODES, message_timestamp_type="CreateTime")
+    with pytest.raises(TopicsMissingError) as caught:
+        log.create_topics()
+    text = str(caught.value)
+    assert f"gangline.{cell}.jobs: cleanup.policy is compact, not delete" in text
+    assert f"gangline.{cell}.jobs: retention.ms is 1000, less than -1" in text
+    assert "nodes: message.timestamp.type is CreateTime, not LogAppendTime" in text
+    assert "heartbeats" not in text
+
+
+def test_a_topic_with_other_partitions_is_not_used(kafka_bootstrap: str, cell: str) -> None:
+    """Keys would go elsewhere; partitions are never added to a topic with keys."""
+    admin = AdminClient({"bootstrap.servers": kafka_bootstrap})
+    name = f"gangline.{cell}.nodes"
+    admin.create_topics([NewTopic(name, 7, 1)])[name].result()
+    log = KafkaLog(kafka_bootstrap, cell)
+    with pytest.raises(TopicsMissingError, match=rf"{name} on .* has 7 partitions, not 4"):
+        log.append([Message(topic=Topic.NODES, key=b"n", value=b"x")])
+    with pytest.raises(TopicsMissingError, match="has 7 partitions, not 4"):
+        log.create_topics()
+
+
+def test_a_topic_is_never_made_by_accident(kafka_bootstrap: str, cell: str) -> None:
+    """Asking for what is not there does not make it, with whatever settings a broker has."""
+    log = KafkaLog(kafka_bootstrap, cell)
+    with pytest.raises(TopicsMissingError):
+        log.append([Message(topic=Topic.JOBS, value=b"x")])
+    topics = AdminClient({"bootstrap.servers": kafka_bootstrap}).list_topics(timeout=10).topics
+    assert f"gangline.{cell}.jobs" not in topics
+
+
+def test_no_broker_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+    """It says what, where and how to start it, and nothing else is printed by anybody."""
+    log = KafkaLog("127.0.0.1:1", "main")
+    with pytest.raises(LogUnreachableError, match="make up BUS=kafka") as caught:
+        log.create_topics()
+    assert "Kafka at 127.0.0.1:1 is not reachable" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    log.close()
+    assert capfd.readouterr() == ("", "")
