@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
+from psycopg import sql
 from psycopg.rows import dict_row
 
+from gangline.events.log import Topic
 from gangline.projections.migrations import migrate
 from gangline.projections.models import all_models
 from gangline.projections.projector import Pace, Session
@@ -34,29 +36,42 @@ class Desk:
     def catch_up(self, models: Sequence[ReadModel] | None = None, *, pace: Pace = PACE) -> None:
         """Project everything that is in the log; views that are stuck stay so."""
         chosen = all_models() if models is None else models
+        (end,) = self.story.log.ends([Topic.DECISIONS]).values()
         with Session(self.story.log, self.dsn, self.cell, chosen, pace=pace) as session:
-            for _ in range(200):
+            for _ in range(2000):
                 session.turn(0.0)
-                if session.look() or all(lane.stuck for lane in session.lanes):
+                if all(lane.tries > 1 or lane.next_offset >= end for lane in session.lanes):
+                    session.look()
                     return
         raise AssertionError("the views did not catch up")
 
-    def all(self, query: str, *parameters: object) -> list[dict[str, Any]]:
-        """Rows of a query, with the schema of the views in front."""
+    def read_parts(self) -> None:
+        """Give the projector what is there, though a step may not be whole."""
+        with Session(self.story.log, self.dsn, self.cell, all_models(), pace=PACE) as session:
+            for _ in range(5):
+                session.turn(0.0)
+
+    def all(self, query: str, *parameters: object, table: str = "") -> list[dict[str, Any]]:
+        """Rows of a query, with the schema of the views in front. table: for `{}`."""
         with psycopg.connect(self.dsn, row_factory=dict_row) as connection:
             connection.execute("SET search_path TO gangline")
-            return connection.execute(query.encode(), parameters).fetchall()
+            return connection.execute(_with_table(query, table), parameters).fetchall()
 
     def one(self, query: str, *parameters: object) -> dict[str, Any]:
         """The only row of a query."""
         (row,) = self.all(query, *parameters)
         return row
 
-    def execute(self, statement: str) -> None:
-        """Change the database behind the projector's back."""
+    def execute(self, statement: str, *, table: str = "") -> None:
+        """Change the database behind the projector's back. table: for `{}`."""
         with psycopg.connect(self.dsn, autocommit=True) as connection:
             connection.execute("SET search_path TO gangline")
-            connection.execute(statement.encode())
+            connection.execute(_with_table(statement, table))
+
+
+def _with_table(statement: str, table: str) -> sql.Composed:
+    # The statements are the tests' own.
+    return sql.SQL(statement).format(sql.Identifier(table))
 
 
 @pytest.fixture

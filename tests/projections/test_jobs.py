@@ -34,8 +34,9 @@ def test_a_job_that_succeeds_has_its_whole_life_in_one_row(desk: Desk) -> None:
 
 
 def test_every_state_is_shown_as_it_comes(desk: Desk) -> None:
-    """Queued, starting, running, preempting, queued again."""
+    """Preempting until it is queued again."""
     story = desk.story
+    story.step(s.node("n0"))
     seen = []
     for decision in (
         s.queued("a"),
@@ -44,6 +45,7 @@ def test_every_state_is_shown_as_it_comes(desk: Desk) -> None:
         d.GangPreempted(
             job="a", attempt=1, claimant="b", claimant_attempt=1, cause="class", grace_ms=60_000
         ),
+        s.released("a", cause=d.StopCause.PREEMPTED),
         s.requeued("a", cause=d.StopCause.PREEMPTED),
     ):
         story.step(decision)
@@ -55,6 +57,7 @@ def test_every_state_is_shown_as_it_comes(desk: Desk) -> None:
         "starting",
         "running",
         "preempting",
+        "preempting",
         "queued",
     ]
     assert seen[-1]["preemptions"] == 1
@@ -63,7 +66,7 @@ def test_every_state_is_shown_as_it_comes(desk: Desk) -> None:
 def test_a_cancelled_gang_keeps_its_state_until_it_is_out(desk: Desk) -> None:
     """It works on through its grace."""
     stopping = d.GangStopping(job="a", attempt=1, cause=d.StopCause.CANCELLED, grace_ms=1000)
-    desk.story.step(s.queued("a"), s.placed("a", "n0"), s.started("a"), stopping)
+    desk.story.step(s.node("n0"), s.queued("a"), s.placed("a", "n0"), s.started("a"), stopping)
 
     desk.catch_up()
 
@@ -73,7 +76,7 @@ def test_a_cancelled_gang_keeps_its_state_until_it_is_out(desk: Desk) -> None:
 def test_an_ended_job_stays_as_it_ended(desk: Desk) -> None:
     """The first end wins, whatever comes later."""
     desk.story.step(s.queued("a"), s.finished("a", d.Outcome.CANCELLED))
-    desk.story.step(s.placed("a", "n0"), s.finished("a", d.Outcome.SUCCEEDED))
+    desk.story.step(s.finished("a", d.Outcome.SUCCEEDED))
 
     desk.catch_up()
 

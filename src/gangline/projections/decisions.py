@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _HIDDEN = ("public_key",)
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object) -> Any:  # noqa: ANN401 - JSON
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, Enum):

@@ -6,9 +6,13 @@ from typing import TYPE_CHECKING
 
 from gangline.projections.attempts import Attempts
 from gangline.projections.decisions import Decisions
+from gangline.projections.fairness import Fairness
 from gangline.projections.faults import Faults
 from gangline.projections.jobs import Jobs
+from gangline.projections.ledger import QuotaLedger
+from gangline.projections.nodes import Nodes
 from gangline.projections.queue import Queue
+from gangline.projections.teams import Teams
 from gangline.projections.waits import Waits
 
 if TYPE_CHECKING:
@@ -17,4 +21,15 @@ if TYPE_CHECKING:
 
 def all_models() -> list[ReadModel]:
     """A new set: read models may remember what they wrote last."""
-    return [Decisions(), Jobs(), Attempts(), Queue(), Waits(), Faults()]
+    return [
+        Decisions(),
+        Jobs(),
+        Attempts(),
+        Queue(),
+        Waits(),
+        Nodes(),
+        Faults(),
+        Teams(),
+        QuotaLedger(),
+        Fairness(),
+    ]

@@ -248,9 +248,9 @@ class Session:
         with self._connection.transaction():
             places = self._positions.lock(lane.views)
             for model in lane.models:
-                place = places[model.name]
-                if place.next_offset < lane.next_offset:
-                    raise MovedError(f"{model.name} is back at {place.next_offset}")
+                place = places.get(model.name)
+                if place is None or place.next_offset < lane.next_offset:
+                    raise MovedError(f"{model.name} stands further back than before")
                 todo = [step for step in steps if step.last >= place.next_offset]
                 work = Work(
                     connection=self._connection,
@@ -263,7 +263,7 @@ class Session:
                     self._fold(model, work)
                 except _CONNECTION_TROUBLE:
                     raise
-                except Exception as error:
+                except Exception as error:  # noqa: BLE001 - it stops this view only
                     at = work.at.offset if work.at else todo[0].last
                     failed.append((model, one_line(error), position_of(at)))
         for model, problem, position in failed:

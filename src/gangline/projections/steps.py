@@ -131,7 +131,7 @@ class Chain:
 
 
 @cache
-def _envelope_schema(fingerprint: bytes) -> Any:
+def _envelope_schema(fingerprint: bytes) -> Any:  # noqa: ANN401 - fastavro's own
     schema = schemas.load(schemas.by_fingerprint()[fingerprint])
     return fastavro.parse_schema(schema["fields"][0]["type"])
 

@@ -138,7 +138,7 @@ def _columns(row: type[Any]) -> tuple[tuple[str, ...], attrgetter[Any]]:
     return names, attrgetter(*names)
 
 
-def plain_row(row: Any) -> dict[str, Any]:
+def plain_row(row: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass of columns
     """A row as the mapping that Postgres' JSON functions take."""
     names, values = _columns(row.__class__)
     return dict(zip(names, values(row), strict=True))

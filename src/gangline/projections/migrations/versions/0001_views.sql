@@ -450,13 +450,15 @@ CREATE TABLE node (
     cell          text    NOT NULL,
     node          text    NOT NULL,
     path          jsonb   NOT NULL,
+    levels        jsonb   NOT NULL,
     gpus          bigint  NOT NULL,
     health        text    NOT NULL,
     service       text    NOT NULL,
     held          bigint  NOT NULL,
     bad           bigint  NOT NULL,
     gpu_states    text    NOT NULL,
-    jobs          jsonb   NOT NULL,
+    occupants     jsonb   NOT NULL,
+    bad_gpus      jsonb   NOT NULL,
     health_ms     bigint  NOT NULL,
     health_cause  text    NOT NULL,
     until_ms      bigint  NOT NULL,
@@ -473,18 +475,31 @@ CREATE TABLE node (
     dropped       boolean NOT NULL,
     PRIMARY KEY (cell, node)
 );
+COMMENT ON COLUMN node.occupants IS 'attempts on its GPUs: key job#attempt, value phase letter and indices';
+
+CREATE TABLE node_gang (
+    cell    text    NOT NULL,
+    job     text    NOT NULL,
+    attempt integer NOT NULL,
+    nodes   jsonb   NOT NULL,
+    PRIMARY KEY (cell, job, attempt)
+);
+COMMENT ON TABLE node_gang IS 'Where attempts stand that hold GPUs, or may still do';
 
 CREATE VIEW nodes AS
-SELECT cell, node, path, gpus, health, service, held,
+SELECT cell, node, path, levels, gpus, health, service, held,
        CASE WHEN health = 'well' AND service = 'open'
             THEN gpus - length(replace(gpu_states, '.', '')) ELSE 0 END AS free,
-       bad, gpu_states, jobs,
+       bad, gpu_states,
+       coalesce((SELECT jsonb_agg(DISTINCT o.value ->> 'job')
+                 FROM jsonb_each(occupants) AS o), '[]') AS jobs,
        at(health_ms) AS health_since, health_cause, at(nullif(until_ms, 0)) AS health_until,
        at(service_ms) AS service_since, service_cause, service_by,
        at(nullif(deadline_ms, 0)) AS deadline, maintenance, strikes, labels,
        boot_id, address, agent_version
 FROM node WHERE NOT dropped;
 COMMENT ON VIEW nodes IS 'One row a node of the fleet, as it is now';
+COMMENT ON COLUMN nodes.levels IS 'names of the levels of its path';
 COMMENT ON COLUMN nodes.path IS 'names of its domains, outermost level first';
 COMMENT ON COLUMN nodes.health IS 'well, suspected, lost or quarantined';
 COMMENT ON COLUMN nodes.service IS 'open, cordoned, draining or maintenance';
@@ -552,7 +567,7 @@ COMMENT ON COLUMN decisions.detail IS 'what it says; commands and environments a
 -- ------------------------------------------------------------------ positions and lag
 
 CREATE VIEW projection AS
-SELECT cell, view,
+SELECT cell, shown.name AS view,
        CASE WHEN applied_offset >= 0 THEN 'decisions-0-' || applied_offset ELSE '' END AS position,
        at(nullif(as_of_ms, 0)) AS as_of,
        greatest(head_offset - next_offset, 0) AS lag_events,
@@ -564,7 +579,9 @@ SELECT cell, view,
        skipped, nullif(skipped_position, '') AS skipped_position,
        nullif(problem, '') AS problem, nullif(problem_position, '') AS problem_position,
        at(problem_ms) AS problem_at
-FROM view_position;
+FROM view_position
+CROSS JOIN LATERAL unnest(CASE view WHEN 'quota_ledger' THEN ARRAY[view, 'utilization']
+                                    ELSE ARRAY[view] END) AS shown (name);
 COMMENT ON VIEW projection IS 'How far each view has come, and what stops it';
 COMMENT ON COLUMN projection.position IS 'topic-partition-offset of the last decisions it contains';
 COMMENT ON COLUMN projection.as_of IS 'the scheduler''s time at that position';

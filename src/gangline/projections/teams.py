@@ -1,0 +1,92 @@
+"""The view `teams`: what each team was promised, and what it uses, borrows and lends now."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gangline.events.named_sql import load_sql
+from gangline.projections import books
+from gangline.projections.books import Books
+from gangline.projections.lending import Tree, lend
+from gangline.projections.remembering import RememberingModel
+from gangline.projections.work import Unknown, Work
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(slots=True, kw_only=True)
+class TeamRow:
+    """The columns of the table `team`."""
+
+    cell: str
+    team: str
+    parent: str
+    guaranteed: int
+    borrow_limit: int
+    lend_limit: int
+    weight: int
+    used: int
+    guaranteed_used: int
+    borrowed: int
+    lent: int
+    queued: int
+    running: int
+
+
+def team_rows(cell: str, found: Books) -> dict[str, TeamRow]:
+    """The row of each team at a moment."""
+    direct: Counter[str] = Counter()
+    for (team, _), gpus in found.held.items():
+        direct[team] += gpus
+    lending = lend(Tree(found.teams), direct, found.capacity)
+    lent: Counter[str] = Counter()
+    for loan in lending.loans:
+        if loan.sibling:
+            lent[loan.lender] += loan.gpus
+    rows = {}
+    for name, terms in found.teams.items():
+        used = lending.used[name]
+        inside = min(used, terms.guaranteed)
+        rows[name] = TeamRow(
+            cell=cell,
+            team=name,
+            parent=terms.parent,
+            guaranteed=terms.guaranteed,
+            borrow_limit=terms.borrow,
+            lend_limit=terms.lend,
+            weight=terms.weight,
+            used=used,
+            guaranteed_used=inside,
+            borrowed=used - inside,
+            lent=lent[name],
+            queued=found.queued[name],
+            running=found.running[name],
+        )
+    return rows
+
+
+class Teams(RememberingModel[Books]):
+    """The read model of `teams`."""
+
+    name = "teams"
+    tables = ("team",)
+    unknown = Unknown.STOP
+    kinds = tuple(books.FOLDS)
+    sql = load_sql("gangline.projections", "teams.sql")
+
+    def restore(self, work: Work, records: Mapping[str, Any]) -> Books:
+        """The books as they were saved."""
+        found = Books()
+        found.restore(records)
+        return found
+
+    def fold(self, work: Work, state: Books) -> None:
+        """Fold a run of steps, and write the teams whose numbers changed."""
+        before = team_rows(work.cell, state)
+        for _, decision in work.decisions(self):
+            state.apply(decision)
+        after = team_rows(work.cell, state)
+        work.write("write", [row for name, row in after.items() if before.get(name) != row])
