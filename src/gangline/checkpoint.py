@@ -33,13 +33,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from types import FrameType
 
 STOPPED: Final = 75
 """Exit with this code after saving on a stop: the work is not done, and no retry is spent."""
 SAVED: Final = ".saved.json"
 SAVING: Final = ".saving.json"
+RECORDED: Final = ".recorded"
 _DEFAULT_INTERVAL_S: Final = 600.0
 _PROGRESS_S: Final = 1.0
 
@@ -132,12 +133,26 @@ def announce_saving(step: int) -> None:
 
 
 def prune(*, keep: int) -> None:
-    """Remove all but the newest complete checkpoints of this attempt, markers first."""
+    """Remove all but the newest complete checkpoints of this attempt, markers first.
+
+    Under Gangline the newest one that the log has stays, and all since: it is what the job would
+    resume from if this node died now.
+    """
     root = directory()
     complete = sorted(_complete(root), key=lambda one: one.step)
+    oldest_needed = _newest_recorded(root, complete)
     for old in complete[: max(0, len(complete) - max(1, keep))]:
-        (root / f"step-{old.step}{SAVED}").unlink(missing_ok=True)
-        shutil.rmtree(old.path, ignore_errors=True)
+        if old.step < oldest_needed:
+            (root / f"step-{old.step}{SAVED}").unlink(missing_ok=True)
+            shutil.rmtree(old.path, ignore_errors=True)
+            (root / f"step-{old.step}{RECORDED}").unlink(missing_ok=True)
+
+
+def _newest_recorded(root: Path, complete: Sequence[Resume]) -> int:
+    """The step of it, 0 while there is none; outside Gangline the newest of all."""
+    if "GANGLINE_JOB" in os.environ:
+        complete = [one for one in complete if (root / f"step-{one.step}{RECORDED}").exists()]
+    return max((one.step for one in complete), default=0)
 
 
 def progress() -> None:

@@ -67,7 +67,7 @@ class Plan:
 
     cleanup: a command to run when all is over (a container's removal), empty for none. log_bytes,
     log_files: when an output file is rotated, and how many old ones are kept. cgroup: a folder of
-    cgroup v2 to live in, empty for none.
+    cgroup v2 to live in, empty for none. checkpoints: the folder to save in, made for the user.
     """
 
     token: str
@@ -78,6 +78,7 @@ class Plan:
     log_bytes: int = 64 * 1024 * 1024
     log_files: int = 3
     cgroup: str = ""
+    checkpoints: str = ""
 
     def save(self, folder: Path) -> None:
         """Write it where the supervisor looks for it."""

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 _SHELL_SIGNS: Final = frozenset(";&|<>()$`\\\"'\n*?[#~={}!")
 _BUILTINS: Final = frozenset(
-    ". : break cd command continue eval exec exit export for if read readonly return set shift "
-    "source times trap type ulimit umask unset until wait while case".split()
+    [".", ":", "break", "cd", "command", "continue", "eval", "exec", "exit", "export", "for", "if", "read", "readonly", "return", "set", "shift", "source", "times", "trap", "type", "ulimit", "umask", "unset", "until", "wait", "while", "case"]
 )
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import gangline
-from gangline.agents import container, environment, preflight, procfs, supervisor
+from gangline.agents import environment, preflight, procfs, supervisor
 from gangline.agents import plan as files
 from gangline.agents.attempts import Attempt, folder_name, read_intent, write_intent
 from gangline.agents.core import (
@@ -35,8 +35,10 @@ from gangline.agents.core import (
     Started,
     Stuck,
 )
-from gangline.agents.private import PrivateError, open_private
-from gangline.agents.watch import Watch, newest, seen
+from gangline.agents.lookout import Lookout
+from gangline.agents.planning import Planner
+from gangline.agents.private import PrivateError
+from gangline.agents.watch import Watch, mark_recorded, newest, seen
 
 if TYPE_CHECKING:
     import socket
@@ -45,22 +47,11 @@ if TYPE_CHECKING:
     from gangline.agents.core import Check, Cue, Kill, Start, Stop
     from gangline.agents.settings import AgentSettings
     from gangline.events.batch import AssignedMember
+    from gangline.events.facts import CheckpointSaved
     from gangline.events.spec import Private
 
 _FAST_S: Final = 0.05
 _STUCK_MS: Final = 60_000
-_KEPT_VARIABLES: Final = (
-    "PATH",
-    "HOME",
-    "LANG",
-    "LC_ALL",
-    "TZ",
-    "TMPDIR",
-    "LD_LIBRARY_PATH",
-    "USER",
-    "LOGNAME",
-    "SHELL",
-)
 _LOST: Final = files.Result(
     code=0, reason="infrastructure", detail="the supervisor of its processes died"
 )
@@ -80,6 +71,8 @@ class ProcessExecutor:
         self._root = settings.folder / "attempts"
         self._root.mkdir(parents=True, exist_ok=True, mode=0o711)
         self._address = settings.reachable_address()
+        self._planner = Planner(settings, unseal)
+        self._lookout = Lookout(interval_s=settings.watch_interval_s, wake=self.wake)
         self._attempts: dict[Key, Attempt] = {}
         self._ports: dict[Key, socket.socket] = {}
         self._answers: queue.SimpleQueue[tuple[Checked, socket.socket | None]] = queue.SimpleQueue()
@@ -109,7 +102,8 @@ class ProcessExecutor:
 
     def _found(self, attempt: Attempt, order: AssignedMember) -> Found:
         presence = self._presence(attempt)
-        marker = newest(attempt.watch.folder) if attempt.watch else None
+        folder = self._planner.checkpoint_folder(order)
+        marker = self._lookout.newest(lambda: newest(folder))
         return Found(
             order=order,
             presence=presence,
@@ -137,17 +131,8 @@ class ProcessExecutor:
             for kind in ("out", "err")
         )
         progress = folder / files.OPEN_FOLDER / files.PROGRESS
-        watch = Watch(key, self._checkpoint_folder(order), progress, logs)
+        watch = Watch(key, self._planner.checkpoint_folder(order), progress, logs)
         return Attempt(key, folder, token, watch)
-
-    def _checkpoint_folder(self, order: AssignedMember) -> Path:
-        """Where the attempt saves: under the job's own root if its environment names one."""
-        root = self._settings.checkpoint_root
-        with contextlib.suppress(PrivateError):
-            run = open_private(order.spec.private, self._unseal)
-            root = Path(run.env.get("GANGLINE_CHECKPOINT_ROOT", root))
-        job, attempt = folder_name(Key(order.job, order.attempt)).rsplit(".", 1)
-        return root / job / f"attempt-{attempt}"
 
     # --- what the core asks for ------------------------------------------------------------------
 
@@ -177,7 +162,7 @@ class ProcessExecutor:
         token = write_intent(folder, order)
         attempt = self._attempts[key] = self._attempt(key, order, folder, token=token)
         try:
-            self._plan(order, attempt).save(folder)
+            self._planner.plan(order, folder, token).save(folder)
         except (PrivateError, OSError, ValueError) as error:
             files.Result(code=preflight.NOT_EXECUTABLE, detail=str(error)).save(folder)
             return
@@ -201,52 +186,6 @@ class ProcessExecutor:
             )
         attempt.child = child
         attempt.handle = os.pidfd_open(child.pid)
-
-    def _plan(self, order: AssignedMember, attempt: Attempt) -> files.Plan:
-        run = open_private(order.spec.private, self._unseal)
-        place = self._place(order, attempt, workdir=run.workdir, user=dict(run.env))
-        first = environment.first_rank(order)
-        ranks = []
-        for local, env in enumerate(environment.of_ranks(order, place)):
-            base = attempt.folder / f"rank-{first + local}"
-            argv = run.argv
-            if order.spec.launch.container_image:
-                argv = container.wrap(order, run, env, self._settings, rank=first + local)
-            ranks.append(
-                files.RankPlan(
-                    rank=first + local, argv=argv, env=env, out=f"{base}.out", err=f"{base}.err"
-                )
-            )
-        return files.Plan(
-            token=attempt.token,
-            ranks=tuple(ranks),
-            workdir="" if order.spec.launch.container_image else run.workdir,
-            user="" if order.spec.launch.container_image else run.user,
-            cleanup=container.cleanup(order, self._settings),
-            log_bytes=self._settings.log_bytes,
-            log_files=self._settings.log_files,
-        )
-
-    def _place(
-        self, order: AssignedMember, attempt: Attempt, *, workdir: str, user: dict[str, str]
-    ) -> environment.Place:
-        checkpoints = self._checkpoint_folder(order)
-        checkpoints.mkdir(parents=True, exist_ok=True)
-        job_folder = attempt.folder / files.OPEN_FOLDER
-        hostfile = job_folder / "hostfile"
-        hostfile.write_text(environment.hostfile_text(order))
-        base = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
-        return environment.Place(
-            node=self._settings.node,
-            token=attempt.token,
-            checkpoint_dir=str(checkpoints),
-            notice_file=str(job_folder / files.NOTICE),
-            progress_file=str(job_folder / files.PROGRESS),
-            hostfile=str(hostfile),
-            workdir=workdir,
-            base=base,
-            user=user,
-        )
 
     def stop(self, stop: Stop) -> None:
         """Give it its grace: the notice file now, the signal and the kill at their times."""
@@ -281,6 +220,10 @@ class ProcessExecutor:
         if attempt.lost and not attempt.sweeping:
             attempt.sweeping, attempt.swept_since_ms = True, now
 
+    def recorded(self, fact: CheckpointSaved) -> None:
+        """The log has this checkpoint; for any thread."""
+        self._lookout.run(lambda: mark_recorded(Path(fact.path), fact.step))
+
     # --- what it sees ----------------------------------------------------------------------------
 
     def poll(self) -> list[Cue]:
@@ -308,8 +251,8 @@ class ProcessExecutor:
             cues.append(Started(attempt.key))
         how = attempt.exit()
         if how is not None:
-            # The last checkpoint is older than the end.
-            return [*cues, *self.watch(attempt.key), self._end(attempt, how)]
+            return cues + self._end(attempt, how)
+        cues += self._watched(attempt)
         if (attempt.folder / files.STUCK).exists() and not attempt.stuck:
             attempt.stuck = True
             cues.append(Stuck(attempt.key, f"processes of {attempt.key.job} survive SIGKILL"))
@@ -332,17 +275,22 @@ class ProcessExecutor:
         if attempt.sweep():
             _LOST.save(attempt.folder)
             how = Exit(code=_LOST.code, reason=_LOST.reason, detail=_LOST.detail)
-            return [*self.watch(attempt.key), self._end(attempt, how)]
+            return self._end(attempt, how)
         if procfs.boot_ms() - attempt.swept_since_ms > _STUCK_MS and not attempt.stuck:
             attempt.stuck = True
             return [Stuck(attempt.key, f"processes of {attempt.key.job} survive SIGKILL")]
         return []
 
-    def _end(self, attempt: Attempt, how: Exit) -> Ended:
+    def _end(self, attempt: Attempt, how: Exit) -> list[Cue]:
+        """Its last checkpoint, which is older than its end, and then that."""
         self._reap(attempt)
+        seen = self._lookout.last(attempt.watch) if attempt.watch else []
+        if seen is None:
+            return []
         attempt.let_go()
+        self._lookout.forget(attempt.key)
         del self._attempts[attempt.key]
-        return Ended(attempt.key, how)
+        return [*seen, Ended(attempt.key, how)]
 
     @staticmethod
     def _reap(attempt: Attempt) -> None:
@@ -352,14 +300,11 @@ class ProcessExecutor:
                 attempt.child.wait(timeout=5)
             attempt.child = None
 
-    def watch(self, key: Key | None = None) -> list[Cue]:
-        """New checkpoints and signs of progress, of one attempt or of all that run."""
-        chosen = (
-            [self._attempts[key]] if key else [self._attempts[k] for k in sorted(self._attempts)]
-        )
-        now = procfs.boot_ms()
-        watches = [one.watch for one in chosen if one.started and one.watch]
-        return [cue for watch in watches for cue in watch.look(now_ms=now)]
+    def _watched(self, attempt: Attempt) -> list[Cue]:
+        """New checkpoints and signs of progress."""
+        if not attempt.started or attempt.watch is None:
+            return []
+        return self._lookout.new(attempt.watch)
 
     # --- waiting ---------------------------------------------------------------------------------
 
@@ -391,6 +336,7 @@ class ProcessExecutor:
     def close(self) -> None:
         """Let go of everything; the members run on."""
         self._checkers.shutdown(wait=True, cancel_futures=True)
+        self._lookout.close()
         self._answered()
         for held in self._ports.values():
             held.close()

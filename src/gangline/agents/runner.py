@@ -31,9 +31,10 @@ from gangline.agents.spool import Spool
 from gangline.events import codec
 from gangline.events.bus import open_log
 from gangline.events.envelope import Event
+from gangline.events.facts import CheckpointSaved
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from gangline.agents.settings import AgentSettings
     from gangline.events.batch import NodeAssignment
@@ -74,7 +75,7 @@ class Agent:
         self._spool = Spool(settings.folder / "spool")
         self._log_server = _log_server(settings)
         self._health = Health(settings.health_command)
-        self._next_watch_s = self._next_prune_s = 0.0
+        self._next_prune_s = 0.0
         boot_id = procfs.boot_id()
         self._sender = Sender(
             log,
@@ -82,7 +83,7 @@ class Agent:
             node=settings.node,
             boot_id=boot_id,
             interval_s=settings.heartbeat_interval_s,
-            heard=lambda: self._tell(core.Heard()),
+            delivered=self._delivered,
         )
         self._listener = Listener(log, settings.node, told=self._told)
         self._boot_id = boot_id
@@ -120,10 +121,6 @@ class Agent:
             while True:
                 self._take(self._cues.get_nowait())
         now_s = time.monotonic()
-        if now_s >= self._next_watch_s:
-            self._next_watch_s = now_s + self._settings.watch_interval_s
-            for cue in self._executor.watch():
-                self._take(cue)
         if now_s >= self._next_prune_s:
             self._next_prune_s = now_s + _PRUNE_S
             self._executor.prune(older_than_s=self._settings.keep_s)
@@ -184,6 +181,14 @@ class Agent:
 
     def _told(self, assignment: NodeAssignment) -> None:
         self._tell(core.Told(assignment))
+
+    def _delivered(self, facts: Sequence[bytes]) -> None:
+        """The log took these facts, and perhaps a heartbeat."""
+        for value in facts:
+            fact = codec.decode(value).body
+            if isinstance(fact, CheckpointSaved):
+                self._executor.recorded(fact)
+        self._tell(core.Heard())
 
     def _recovered(self) -> core.Recovered:
         settings = self._settings

@@ -19,7 +19,7 @@ from gangline.events.facts import NodeHeartbeat
 from gangline.events.log import LogError, Message, Topic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from gangline.agents.spool import Spool
     from gangline.events.log import Log
@@ -32,7 +32,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Sender:
-    """Delivers what the spool holds, and heartbeats; `heard` is called after each success."""
+    """Delivers what the spool holds, and heartbeats; `delivered` is told after each success."""
 
     def __init__(
         self,
@@ -42,14 +42,14 @@ class Sender:
         node: str,
         boot_id: str,
         interval_s: float,
-        heard: Callable[[], None],
+        delivered: Callable[[Sequence[bytes]], None],
     ) -> None:
         self._log = log
         self._spool = spool
         self._node = node
         self._boot_id = boot_id
         self._interval_s = interval_s
-        self._heard = heard
+        self._delivered = delivered
         self._sequence = 0
         # Agents that come up together do not all beat together.
         self._next_beat_s = time.monotonic() + random.uniform(0, interval_s / 4)  # noqa: S311
@@ -99,7 +99,7 @@ class Sender:
             return
         self._log.append(messages)
         self._spool.done(len(facts))
-        self._heard()
+        self._delivered(facts)
 
     def _beat(self) -> bytes:
         self._next_beat_s = time.monotonic() + self._interval_s

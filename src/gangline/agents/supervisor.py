@@ -271,6 +271,17 @@ def _lock(folder: Path) -> int | None:
     return handle
 
 
+def _make_folders(folder: Path, plan: files.Plan) -> None:
+    """What the job's own user may write. A disk that refuses is for the program to find out."""
+    with contextlib.suppress(OSError, KeyError):
+        if plan.checkpoints:
+            Path(plan.checkpoints).mkdir(parents=True, exist_ok=True)
+        user, group, _ = _user_of(plan.user)
+        if user is not None and group is not None:
+            os.chown(folder / files.OPEN_FOLDER, user, group)
+            os.chown(plan.checkpoints, user, group)
+
+
 def _join_cgroup(folder: str) -> None:
     if folder:
         with contextlib.suppress(OSError):
@@ -287,6 +298,7 @@ def supervise(folder: Path) -> None:
     me = procfs.myself()
     who = {"boot_id": me.boot_id, "pid": me.pid, "start_ticks": me.start_ticks}
     files.write(folder / files.SUPERVISOR, {"version": files.VERSION, **who})
+    _make_folders(folder, plan)
     supervisor = Supervisor(folder, plan)
     supervisor.start_ranks()
     result = supervisor.run(wake)

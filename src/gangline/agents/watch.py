@@ -3,12 +3,13 @@
 The convention (docs/agents.md): the program writes a checkpoint under another name, renames it
 into place, and then renames a marker `NAME.saved.json` into GANGLINE_CHECKPOINT_DIR: `{"step":
 120, "path": "step-120"}`, with `"productive_s"` if it counts better than we do. Only a marker
-whose path exists is believed, so that one half written is never resumed. `NAME.saving.json` says
-that a save has begun.
+whose path exists is believed, so that one half written is never resumed. When the log has it,
+`step-N.recorded` is put beside it. `NAME.saving.json` says that a save has begun.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 SAVED: Final = ".saved.json"
 SAVING: Final = ".saving.json"
+RECORDED: Final = ".recorded"
 _MAX_MARKER_BYTES: Final = 64 * 1024
 
 
@@ -83,6 +85,12 @@ class Watch:
         if self.progress.exists():
             return _modified_s(self.progress)
         return max(map(_modified_s, self.signs), default=0.0)
+
+
+def mark_recorded(checkpoint: Path, step: int) -> None:
+    """Tell the program that the log has this checkpoint, so that older ones may go."""
+    with contextlib.suppress(OSError):
+        (checkpoint.parent / f"step-{step}{RECORDED}").touch()
 
 
 def seen(key: Key, marker: Marker, *, now_ms: int) -> CheckpointSeen:

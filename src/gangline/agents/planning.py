@@ -1,0 +1,111 @@
+"""From an order to a supervisor's plan.
+
+Which processes, with which environment, in which folders.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from gangline.agents import container, environment
+from gangline.agents import plan as files
+from gangline.agents.attempts import folder_name
+from gangline.agents.core import Key
+from gangline.agents.private import PrivateError, Run, open_private
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gangline.agents.settings import AgentSettings
+    from gangline.events.batch import AssignedMember
+    from gangline.events.spec import Private
+
+ROOT_VARIABLE: Final = "GANGLINE_CHECKPOINT_ROOT"
+_KEPT_VARIABLES: Final = (
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "TMPDIR",
+    "LD_LIBRARY_PATH",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+)
+"""What ranks take over from the agent's own environment; the rest may be secret."""
+
+
+class Planner:
+    """Makes plans by an agent's settings. unseal: opens sealed private parts, None for none."""
+
+    def __init__(self, settings: AgentSettings, unseal: Callable[[Private], bytes] | None) -> None:
+        self._settings = settings
+        self._unseal = unseal
+
+    def plan(self, order: AssignedMember, folder: Path, token: str) -> files.Plan:
+        """Everything the supervisor needs; PrivateError when the private part cannot be read."""
+        run = open_private(order.spec.private, self._unseal)
+        image = order.spec.launch.container_image
+        return files.Plan(
+            token=token,
+            ranks=self._ranks(order, run, folder, token),
+            workdir="" if image else run.workdir,
+            user="" if image else run.user,
+            cleanup=container.cleanup(order, self._settings),
+            log_bytes=self._settings.log_bytes,
+            log_files=self._settings.log_files,
+            checkpoints=str(self.checkpoint_folder(order)),
+        )
+
+    def _ranks(
+        self, order: AssignedMember, run: Run, folder: Path, token: str
+    ) -> tuple[files.RankPlan, ...]:
+        first = environment.first_rank(order)
+        place = self._place(order, run, folder, token)
+        return tuple(
+            files.RankPlan(
+                rank=rank,
+                argv=self._argv(order, run, env, rank),
+                env=env,
+                out=str(folder / f"rank-{rank}.out"),
+                err=str(folder / f"rank-{rank}.err"),
+            )
+            for rank, env in enumerate(environment.of_ranks(order, place), start=first)
+        )
+
+    def _argv(
+        self, order: AssignedMember, run: Run, env: dict[str, str], rank: int
+    ) -> tuple[str, ...]:
+        if not order.spec.launch.container_image:
+            return run.argv
+        return container.wrap(order, run, env, self._settings, rank=rank)
+
+    def _place(
+        self, order: AssignedMember, run: Run, folder: Path, token: str
+    ) -> environment.Place:
+        own = folder / files.OPEN_FOLDER
+        hostfile = own / "hostfile"
+        hostfile.write_text(environment.hostfile_text(order))
+        return environment.Place(
+            node=self._settings.node,
+            token=token,
+            checkpoint_dir=str(self.checkpoint_folder(order)),
+            notice_file=str(own / files.NOTICE),
+            progress_file=str(own / files.PROGRESS),
+            hostfile=str(hostfile),
+            base={name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
+            user=run.env,
+        )
+
+    def checkpoint_folder(self, order: AssignedMember) -> Path:
+        """Where the attempt saves: under the job's own root if its environment names one."""
+        root = self._settings.checkpoint_root
+        with contextlib.suppress(PrivateError):
+            run = open_private(order.spec.private, self._unseal)
+            root = Path(run.env.get(ROOT_VARIABLE, root))
+        job, attempt = folder_name(Key(order.job, order.attempt)).rsplit(".", 1)
+        return root / job / f"attempt-{attempt}"
