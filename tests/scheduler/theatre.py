@@ -63,17 +63,17 @@ class Company:
             scheduler.close()
 
 
-def play(cell: Cell, company: Company) -> None:
-    """Twenty seconds in which something happens all the time, and a while to settle."""
+def play(cell: Cell, company: Company, *, seconds: int = 20) -> None:
+    """Some seconds in which something happens all the time, and a while to settle."""
     cell.admit(*NODES)
-    for second in range(20):
+    for second in range(seconds):
         cell.submit(f"job-{second}")
         cell.heartbeat(*NODES)
         started = facts.MemberStarted(node="n1", job=f"job-{second}", attempt=1)
         cell.say(Topic.NODES, started, actor="node:n1", key="n1")
-        if second == 7:
+        if second == seconds // 3:
             cell.garbage(Topic.JOBS)
-        if second == 12:
+        if second == seconds * 2 // 3:
             cell.say(Topic.CONTROL, facts.HandOverRequested())
         company.run(ms=1_000)
     company.run(ms=10_000)

@@ -214,7 +214,8 @@ def unpack(packed: batch.PackedDecision) -> decisions.Decision | None:
 
     None for a kind or version that this program does not know, UndecodableError for damage.
     """
-    if packed.kind not in CLASSES or packed.version > schemas.latest_version(packed.kind):
+    known = packed.kind in CLASSES and packed.version <= schemas.latest_version(packed.kind)
+    if not known or packed.version < 1:
         return None
     writer, reader = _reader(SchemaId(packed.kind, packed.version))
     try:

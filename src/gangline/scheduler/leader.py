@@ -153,7 +153,6 @@ class Leader:
         self._intake = Intake(follower.reducer, limit=who.limit)
         cursors = start_cursors(outside.log, follower.inputs)
         self._gatherer = Gatherer(outside.log, self._intake, cursors)
-        self._probe(Point.INPUTS_OPENED)
         self._caught_up_ms = self._checked_ms = clock.now_ms()
         self._core_wake_ms: int | None = None
         self._rest_until_ms = 0

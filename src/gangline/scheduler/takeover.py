@@ -63,6 +63,9 @@ def take_over(outside: Outside, who: Who, follower: Follower, *, why: str) -> Le
             why="start" if follower.link is None else why,
         )
         undo.pop_all()
+        undo.callback(leader.close)
+        probe(Point.INPUTS_OPENED)
+        undo.pop_all()
     return leader
 
 

@@ -1,0 +1,173 @@
+"""Real scheduler processes on a real Postgres: stopped, continued, killed, and asked to end."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gangline.events import codec, facts
+from gangline.events import decisions as d
+from gangline.events.envelope import Event
+from gangline.events.log import Message, Topic
+from gangline.events.postgres_log import PostgresLog
+from gangline.events.spec import Spec
+from gangline.replay.history import LogSource, steps
+from gangline.replay.verify import verify
+from gangline.scheduler import core
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from gangline.scheduler.batches import RecordedStep
+
+PATIENCE_S = 30.0
+
+
+class Site:
+    """A cell on Postgres, and the scheduler processes of it."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self.url = url
+        self.log = PostgresLog(url, "main")
+        self.log.create_topics()
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self._folder = folder
+        self._said = 0
+
+    def start(self, name: str, index: int) -> subprocess.Popen[bytes]:
+        """Start a scheduler as the command line does."""
+        words = ["scheduler", "--bus", self.url, "--name", name, "--index", str(index)]
+        command = [sys.executable, "-m", "gangline.cli.main", *words]
+        with (self._folder / f"{name}.log").open("wb") as output:
+            self.running[name] = subprocess.Popen(command, stdout=output, stderr=output)
+        return self.running[name]
+
+    def lines(self, name: str) -> list[dict[str, Any]]:
+        """What a scheduler logged; every line is JSON."""
+        text = (self._folder / f"{name}.log").read_text()
+        return [json.loads(line) for line in text.splitlines()]
+
+    def say(self, topic: Topic, body: Any) -> None:
+        """Append a fact."""
+        self._said += 1
+        envelope = codec.envelope_for(body, id=f"id-{self._said}", actor="operator:ops")
+        value = codec.encode(Event(envelope=envelope, body=body))
+        self.log.append([Message(topic=topic, value=value)])
+
+    def submit(self, job: str) -> None:
+        """A user's job."""
+        body = facts.JobSubmitted(job=job, spec=Spec(team="a", gpus=1))
+        self.say(Topic.JOBS, body)
+
+    def steps(self) -> list[RecordedStep]:
+        """All steps so far, with the chain checked."""
+        return list(steps(LogSource(self.log)))
+
+    def leader(self) -> str:
+        """Who took the lead last."""
+        leaders = [step.led_by for step in self.steps() if step.led_by]
+        return leaders[-1] if leaders else ""
+
+    def answered(self) -> list[str]:
+        """The jobs that were queued or refused, in order."""
+        found = [codec.unpack(p) for step in self.steps() for p in step.batch.decisions]
+        return [each.job for each in found if isinstance(each, d.JobQueued | d.JobRejected)]
+
+    def until(self, seen: Callable[[], object], what: str) -> float:
+        """Wait for something; how long it took."""
+        started = time.monotonic()
+        while not seen():
+            assert time.monotonic() - started < PATIENCE_S, what
+            time.sleep(0.02)
+        return time.monotonic() - started
+
+    def close(self) -> None:
+        """End what still runs."""
+        for process in self.running.values():
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.kill()
+            process.wait()
+        self.log.close()
+
+
+@pytest.fixture
+def site(postgres_url: str, tmp_path: Path) -> Iterator[Site]:
+    """A cell with a team and two schedulers, of which the first leads."""
+    site = Site(postgres_url, tmp_path)
+    try:
+        site.say(Topic.CONTROL, facts.TeamSet(team="a", guaranteed=8))
+        node = facts.NodeAdmitted(node="n1", path=("b1",), levels=("block",), gpus=8)
+        site.say(Topic.CONTROL, node)
+        site.start("one", 0)
+        site.until(lambda: site.leader() == "one", "the first leads")
+        site.start("two", 1)
+        site.until(lambda: site.lines("two"), "the second stands by")
+        yield site
+    finally:
+        site.close()
+
+
+def test_a_stopped_leader_is_replaced_and_fenced(site: Site) -> None:
+    """SIGSTOP is no crash: when it goes on, it must find that it leads no more, and stand by."""
+    site.running["one"].send_signal(signal.SIGSTOP)
+    site.submit("job-1")
+
+    took_s = site.until(lambda: site.answered() == ["job-1"], "the second answers")
+    site.running["one"].send_signal(signal.SIGCONT)
+    site.submit("job-2")
+    site.until(lambda: site.answered() == ["job-1", "job-2"], "the second goes on")
+    site.until(lambda: site.lines("one")[-1].get("role") == "standby", "the first stands by")
+
+    assert took_s < 8
+    assert site.leader() == "two"
+    assert verify(LogSource(site.log), core).difference is None
+
+
+def test_a_killed_leader_is_replaced(site: Site) -> None:
+    """And what was submitted meanwhile is answered once."""
+    site.running["one"].kill()
+    for index in range(5):
+        site.submit(f"job-{index}")
+
+    site.until(lambda: len(site.answered()) == 5, "all are answered")
+
+    assert site.leader() == "two"
+    assert site.answered() == [f"job-{index}" for index in range(5)]
+    assert verify(LogSource(site.log), core).difference is None
+
+
+def test_a_leader_that_is_asked_to_end_hands_over(site: Site) -> None:
+    """SIGTERM: the other one leads within a second, and knows why."""
+    site.running["one"].send_signal(signal.SIGTERM)
+
+    took_s = site.until(lambda: site.leader() == "two", "the second leads")
+    assert site.running["one"].wait(PATIENCE_S) == 0
+    taken = [codec.unpack(p) for p in site.steps()[-1].batch.decisions]
+
+    assert took_s < 3
+    assert isinstance(taken[0], d.LeadershipTaken)
+    assert taken[0].why == "hand_over"
+
+
+def has_answered(site: Site, job: str) -> bool:
+    """Whether a job was queued or refused."""
+    return job in site.answered()
+
+
+def test_a_fact_is_answered_at_once(site: Site) -> None:
+    """No polling interval stands between a submission and its answer."""
+    waits = []
+    for index in range(20):
+        site.submit(f"job-{index}")
+        waits.append(site.until(partial(has_answered, site, f"job-{index}"), "an answer"))
+
+    assert sorted(waits)[len(waits) // 2] < 0.2
