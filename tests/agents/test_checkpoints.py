@@ -33,6 +33,12 @@ def _save(step: int, *, keep: int = 2) -> None:
         (work / "model").write_text(str(step))
 
 
+def _fail_to_save(step: int) -> None:
+    with checkpoint.publish(step) as work:
+        (work / "model").write_text("ha")
+        raise OSError("the disk is full")
+
+
 def test_a_published_checkpoint_is_seen_whole(folder: Path) -> None:
     """The agent learns its step and path, once."""
     watch = Watch(JOB, folder, folder / "progress")
@@ -49,9 +55,8 @@ def test_a_published_checkpoint_is_seen_whole(folder: Path) -> None:
 def test_half_a_checkpoint_is_seen_by_nobody(folder: Path) -> None:
     """A save that fails leaves no folder, no marker, and nothing in the way of the next."""
     watch = Watch(JOB, folder, folder / "progress")
-    with pytest.raises(OSError, match="full"), checkpoint.publish(3) as work:
-        (work / "model").write_text("ha")
-        raise OSError("the disk is full")
+    with pytest.raises(OSError, match="full"):
+        _fail_to_save(3)
 
     assert newest(folder) is None
     assert watch.look(now_ms=0) == [SavingSeen(key=JOB, step=3)]
@@ -145,7 +150,8 @@ def test_shards_are_announced_when_the_last_one_is_there(folder: Path) -> None:
     assert sorted(path.name for path in (folder / "step-7").iterdir()) == ["rank-0", "rank-1"]
 
 
-def test_a_job_resumes_from_what_it_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("folder")
+def test_a_job_resumes_from_what_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Under Gangline the scheduler's word counts, not what lies about."""
     _save(9)
     assert checkpoint.resume() is None
@@ -210,6 +216,7 @@ def test_progress_is_a_file_that_the_agent_sees(
     monkeypatch.setenv("GANGLINE_PROGRESS_FILE", str(tmp_path / "progress"))
     out = tmp_path / "rank-0.out"
     out.write_text("hello")
+    os.utime(out, (1_000, 1_000))
     watch = Watch(JOB, folder, tmp_path / "progress", (out,))
     assert len(watch.look(now_ms=0)) == 1, "before that, output counts"
 
@@ -221,7 +228,7 @@ def test_progress_is_a_file_that_the_agent_sees(
 def test_an_interval_is_due_again_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The spec's interval is the default."""
     now = [100.0]
-    monkeypatch.setattr(checkpoint.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("gangline.checkpoint.time.monotonic", lambda: now[0])
     monkeypatch.setenv("GANGLINE_CHECKPOINT_INTERVAL_S", "30")
     every = checkpoint.Interval()
 

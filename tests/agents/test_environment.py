@@ -20,11 +20,9 @@ PLACE = environment.Place(
 )
 
 
-def _second_of_two(launcher: str, *families: str, **more: object) -> list[dict[str, str]]:
+def _second_of_two(launcher: str, *families: str) -> list[dict[str, str]]:
     """The ranks of the second node of a gang with 4 and 2 GPUs."""
-    spec = make.spec(
-        gpus=6, launch=Launch(launcher=launcher, env_compat=families or ("torch",)), **more
-    )
+    spec = make.spec(gpus=6, launch=Launch(launcher=launcher, env_compat=families or ("torch",)))
     order = make.member(
         attempt=2,
         gpus=(3, 5),

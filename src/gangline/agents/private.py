@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 _SHELL_SIGNS: Final = frozenset(";&|<>()$`\\\"'\n*?[#~={}!")
 _BUILTINS: Final = frozenset(
-    [".", ":", "break", "cd", "command", "continue", "eval", "exec", "exit", "export", "for", "if", "read", "readonly", "return", "set", "shift", "source", "times", "trap", "type", "ulimit", "umask", "unset", "until", "wait", "while", "case"]
+    {".", ":", "break", "case", "cd", "command", "continue", "eval", "exec", "exit", "export"}
+    | {"for", "if", "read", "readonly", "return", "set", "shift", "source", "times", "trap"}
+    | {"type", "ulimit", "umask", "unset", "until", "wait", "while"}
 )
 
 
