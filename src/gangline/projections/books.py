@@ -5,7 +5,7 @@ Every GPU of every node is at any moment in exactly one account: held by a gang 
 `reserved` for a gang that waits, or free. The sums are kept as decisions come; a decision changes
 only the nodes that it names.
 
-Of what a GPU is at once, the first counts: held, unhealthy, drained, lingering, reserved, free.
+Of what a GPU is at once, the first counts: held, drained, unhealthy, lingering, reserved, free.
 
 The state is a set of records by key, so that a view can save what changed and find it again.
 """
@@ -192,14 +192,13 @@ class Books:
 
     def _tally(self, node: NodeBook, plans: Mapping[str, int]) -> Tally:
         held = {gpu for gpus in node.held.values() for gpu in gpus}
-        bad = {gpu for gpu in node.bad if gpu not in held} if node.well else set[int]()
-        left = node.gpus - len(held) - len(bad)
-        if not node.well:
-            return Tally(out={UNHEALTHY: left}, reserved={}, free=0)
-        if not node.open:
-            return Tally(out={UNHEALTHY: len(bad), DRAINED: left}, reserved={}, free=0)
+        left = node.gpus - len(held)
+        if not (node.open and node.well):
+            account = UNHEALTHY if node.open else DRAINED
+            return Tally(out={account: left}, reserved={}, free=0)
+        bad = set(node.bad) - held
         linger = {gpu for gpus in node.lingering.values() for gpu in gpus} - held - bad
-        free = left - len(linger)
+        free = left - len(bad) - len(linger)
         reserved: dict[str, int] = {}
         for job in sorted(plans):
             gpus = min(plans[job], free)

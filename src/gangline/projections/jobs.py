@@ -12,8 +12,8 @@ from gangline.projections.work import ReadModel, Unknown, Work, public_spec, tou
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_STATE_KEPT: Final = (d.StopCause.CANCELLED, d.StopCause.LIMIT)
-"""A gang that is told to stop for these keeps its state until it is out."""
+_PREEMPTING: Final = (d.StopCause.PREEMPTED, d.StopCause.DRAINED, d.StopCause.MAINTENANCE)
+"""A gang that is told to stop for other causes keeps its state until it is out."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,6 +45,7 @@ class JobRow:
     actor: str = ""
     submission: str = ""
     array_of: str = ""
+    stop_cause: str = ""
     level: str = ""
     nodes: list[str] = field(default_factory=list)
     spec: dict[str, Any] = field(default_factory=dict)
@@ -104,7 +105,7 @@ def _priority_changed(job: JobRow, decision: d.PriorityChanged, _at_ms: int) -> 
 
 
 def _placed(job: JobRow, decision: d.GangPlaced, _at_ms: int) -> None:
-    job.state, job.attempt = "starting", decision.attempt
+    job.state, job.attempt, job.stop_cause = "starting", decision.attempt, ""
     job.level, job.nodes = decision.level, [seat.node for seat in decision.seats]
 
 
@@ -116,6 +117,7 @@ def _started(job: JobRow, _decision: d.GangStarted, at_ms: int) -> None:
 
 def _start_aborted(job: JobRow, _decision: d.GangStartAborted, _at_ms: int) -> None:
     job.aborted_starts += 1
+    _stop(job, d.StopCause.START_ABORTED)
 
 
 def _saved(job: JobRow, decision: d.CheckpointRecorded, _at_ms: int) -> None:
@@ -123,13 +125,19 @@ def _saved(job: JobRow, decision: d.CheckpointRecorded, _at_ms: int) -> None:
 
 
 def _preempted(job: JobRow, _decision: d.GangPreempted, _at_ms: int) -> None:
-    job.state = "preempting"
     job.preemptions += 1
+    _stop(job, d.StopCause.PREEMPTED)
 
 
 def _stopping(job: JobRow, decision: d.GangStopping, _at_ms: int) -> None:
-    if decision.cause not in _STATE_KEPT and job.state == "running":
-        job.state = "preempting"
+    _stop(job, decision.cause)
+
+
+def _stop(job: JobRow, cause: d.StopCause) -> None:
+    """The first order to stop says what becomes of the gang."""
+    if not job.stop_cause:
+        job.stop_cause = str(cause)
+        job.state = "preempting" if cause in _PREEMPTING else job.state
 
 
 def _gang_released(job: JobRow, decision: d.GangReleased, _at_ms: int) -> None:

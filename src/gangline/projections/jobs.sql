@@ -12,4 +12,5 @@ ON CONFLICT (cell, job) DO UPDATE SET
     lost_gpu_ms = excluded.lost_gpu_ms, productive_ms = excluded.productive_ms,
     retries_used = excluded.retries_used, held = excluded.held,
     reason = excluded.reason, reason_text = excluded.reason_text,
-    exit_code = excluded.exit_code, level = excluded.level, nodes = excluded.nodes
+    exit_code = excluded.exit_code, nearest = excluded.nearest,
+    stop_cause = excluded.stop_cause, level = excluded.level, nodes = excluded.nodes

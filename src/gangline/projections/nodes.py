@@ -20,11 +20,15 @@ STARTING: Final = "s"
 RUNNING: Final = "r"
 STOPPING: Final = "x"
 LINGERING: Final = "l"
+CLAIM: Final = 0
 
 
 @dataclass(slots=True, kw_only=True)
 class NodeRow:
-    """The columns of the table `node`. occupants: {phase, job, gpus} by `job#attempt`."""
+    """The columns of the table `node`.
+
+    occupants: {phase, job, gpus} by `job#attempt`. claims: GPUs kept as they become free, by job.
+    """
 
     cell: str
     node: str
@@ -34,10 +38,12 @@ class NodeRow:
     health: str = "well"
     service: str = "open"
     held: int = 0
+    free: int = 0
     bad: int = 0
     gpu_states: str = ""
     occupants: dict[str, dict[str, Any]] = field(default_factory=dict)
     bad_gpus: list[int] = field(default_factory=list)
+    claims: dict[str, int] = field(default_factory=dict)
     health_ms: int
     health_cause: str = ""
     until_ms: int = 0
@@ -66,11 +72,14 @@ class NodeRow:
                 self.held += len(occupant["gpus"])
         self.bad = len(self.bad_gpus)
         self.gpu_states = "".join(states)
+        in_service = self.health == "well" and self.service == "open"
+        unclaimed = max(0, states.count(FREE) - sum(self.claims.values()))
+        self.free = unclaimed if in_service else 0
 
 
 @dataclass(slots=True, kw_only=True)
 class GangRow:
-    """The columns of the table `node_gang`."""
+    """The columns of the table `node_gang`. attempt 0: a claim of the job, not a gang."""
 
     cell: str
     job: str
@@ -163,6 +172,36 @@ class Fleet:
         gang.nodes = [name for name in gang.nodes if name != decision.node]
         self._forget_empty(key, gang)
 
+    def claim(self, decision: d.ReservationPlanned) -> None:
+        """GPUs stay with a claimant as they become free; a plan of another kind keeps none."""
+        self.unclaim(decision.job)
+        if decision.kind != "claim":
+            return
+        for seat in decision.seats:
+            row = self.node(seat.node)
+            if row is not None:
+                row.claims[decision.job] = seat.gpus
+        key = (decision.job, CLAIM)
+        self.gone.pop(key, None)
+        self.gangs[key] = GangRow(
+            cell=self.cell,
+            job=decision.job,
+            attempt=CLAIM,
+            nodes=[seat.node for seat in decision.seats],
+        )
+
+    def unclaim(self, job: str) -> None:
+        """A claim is over, if there was one."""
+        gang = self.gangs.get((job, CLAIM))
+        if gang is None:
+            return
+        for name in gang.nodes:
+            row = self.node(name)
+            if row is not None:
+                row.claims.pop(job, None)
+        gang.nodes = []
+        self._forget_empty((job, CLAIM), gang)
+
     def _forget_empty(self, key: tuple[str, int], gang: GangRow) -> None:
         if not gang.nodes:
             del self.gangs[key]
@@ -174,7 +213,7 @@ def _name(key: tuple[str, int]) -> str:
 
 
 def _dropped(row: NodeRow, _decision: d.NodeDropped, _at_ms: int) -> None:
-    row.dropped, row.occupants = True, {}
+    row.dropped, row.occupants, row.claims = True, {}, {}
 
 
 def _booted(row: NodeRow, decision: d.NodeBooted, _at_ms: int) -> None:
@@ -235,6 +274,8 @@ _OF_GANGS: Final[Mapping[type, Callable[[Fleet, Any], None]]] = {
     d.GangStopping: lambda fleet, x: fleet.turn(x.job, x.attempt, STOPPING),
     d.GangReleased: lambda fleet, x: fleet.release(x),
     d.MemberEnded: lambda fleet, x: fleet.member_ended(x),
+    d.ReservationPlanned: lambda fleet, x: fleet.claim(x),
+    d.ReservationReleased: lambda fleet, x: fleet.unclaim(x.job),
 }
 
 
@@ -253,7 +294,7 @@ class Nodes(ReadModel):
         fleet = self._load(work, decisions)
         for item, decision in decisions:
             work.at = item
-            _fold(fleet, decision, item.at_ms)
+            fold(fleet, decision, item.at_ms)
         rows = [fleet.nodes[name] for name in fleet.changed if name in fleet.nodes]
         for row in rows:
             row.letters()
@@ -276,12 +317,12 @@ class Nodes(ReadModel):
 
 def _seat_nodes(decisions: Iterable[d.Decision]) -> Iterable[str]:
     for decision in decisions:
-        if isinstance(decision, d.GangPlaced):
+        if isinstance(decision, (d.GangPlaced, d.ReservationPlanned)):
             for seat in decision.seats:
                 yield seat.node
 
 
-def _fold(fleet: Fleet, decision: d.Decision, at_ms: int) -> None:
+def fold(fleet: Fleet, decision: d.Decision, at_ms: int) -> None:
     """Change the rows as a decision says."""
     if isinstance(decision, d.NodeAdded):
         fleet.add(decision, at_ms)

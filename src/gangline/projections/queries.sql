@@ -183,7 +183,8 @@ FROM gangline.nodes WHERE cell = %(cell)s
 -- name: fleet_numbers
 SELECT coalesce(sum(gpus), 0)::bigint AS total, coalesce(sum(held), 0)::bigint AS held,
        coalesce(sum(free), 0)::bigint AS free, count(*) AS nodes,
-       coalesce(sum(CASE WHEN health <> 'well' THEN gpus ELSE bad END), 0)::bigint AS unhealthy
+       coalesce(sum(CASE WHEN service <> 'open' THEN 0 WHEN health <> 'well' THEN gpus
+                         ELSE bad END), 0)::bigint AS unhealthy
 FROM gangline.nodes WHERE cell = %(cell)s
 
 -- name: queue_numbers

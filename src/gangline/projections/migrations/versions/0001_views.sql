@@ -81,6 +81,7 @@ CREATE TABLE job (
     actor          text     NOT NULL,
     submission     text     NOT NULL,
     array_of       text     NOT NULL,
+    stop_cause     text     NOT NULL,
     level          text     NOT NULL,
     nodes          jsonb    NOT NULL,
     spec           jsonb    NOT NULL,
@@ -455,10 +456,12 @@ CREATE TABLE node (
     health        text    NOT NULL,
     service       text    NOT NULL,
     held          bigint  NOT NULL,
+    free          bigint  NOT NULL,
     bad           bigint  NOT NULL,
     gpu_states    text    NOT NULL,
     occupants     jsonb   NOT NULL,
     bad_gpus      jsonb   NOT NULL,
+    claims        jsonb   NOT NULL,
     health_ms     bigint  NOT NULL,
     health_cause  text    NOT NULL,
     until_ms      bigint  NOT NULL,
@@ -488,9 +491,7 @@ COMMENT ON TABLE node_gang IS 'Where attempts stand that hold GPUs, or may still
 
 CREATE VIEW nodes AS
 SELECT cell, node, path, levels, gpus, health, service, held,
-       CASE WHEN health = 'well' AND service = 'open'
-            THEN gpus - length(replace(gpu_states, '.', '')) ELSE 0 END AS free,
-       bad, gpu_states,
+       free, bad, gpu_states,
        coalesce((SELECT jsonb_agg(DISTINCT o.value ->> 'job')
                  FROM jsonb_each(occupants) AS o), '[]') AS jobs,
        at(health_ms) AS health_since, health_cause, at(nullif(until_ms, 0)) AS health_until,
@@ -504,7 +505,7 @@ COMMENT ON COLUMN nodes.path IS 'names of its domains, outermost level first';
 COMMENT ON COLUMN nodes.health IS 'well, suspected, lost or quarantined';
 COMMENT ON COLUMN nodes.service IS 'open, cordoned, draining or maintenance';
 COMMENT ON COLUMN nodes.held IS 'GPUs that gangs hold';
-COMMENT ON COLUMN nodes.free IS 'GPUs in service and well that no gang holds';
+COMMENT ON COLUMN nodes.free IS 'GPUs in service and well that no gang holds and no claim keeps';
 COMMENT ON COLUMN nodes.bad IS 'GPUs that are out';
 COMMENT ON COLUMN nodes.gpu_states IS 'one letter a GPU: . free, s starting, r running, x stopping, b out, l not known to be empty';
 COMMENT ON COLUMN nodes.jobs IS 'jobs whose gangs hold GPUs here';

@@ -1,0 +1,84 @@
+"""The views are folds of decisions, and so is the core: they agree after every step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gangline.events import decisions as d
+from gangline.projections import jobs, nodes
+from gangline.projections.books import Books
+from gangline.projections.teams import team_rows
+from gangline.replay.scenario import ScenarioRun
+from gangline.replay.scenario_grammar import parse
+from gangline.scheduler import core
+
+if TYPE_CHECKING:
+    from gangline.replay.core_port import Step
+    from gangline.replay.world import World
+
+SCENARIOS = sorted(Path(__file__).parent.parent.glob("scenarios/*.scn"))
+
+
+class Agreement:
+    """Watches a scenario, folds its decisions as the views do, and compares with the core."""
+
+    def __init__(self) -> None:
+        self.books = Books()
+        self.jobs: dict[str, jobs.JobRow] = {}
+        self.fleet = nodes.Fleet("main", {}, {})
+        self.steps = 0
+
+    def stepped(self, world: World, step: Step) -> None:
+        """Fold a step, and compare."""
+        for decision in step.decisions:
+            self.books.apply(decision)
+            if type(decision) in jobs.Jobs.kinds:
+                jobs.fold(self.jobs, decision, cell="main", at_ms=step.now_ms)
+            if type(decision) in nodes.Nodes.kinds:
+                nodes.fold(self.fleet, decision, step.now_ms)
+        self.steps += 1
+        self._compare_teams(world.state)
+        self._compare_jobs(world.state)
+        self._compare_fleet(world.state)
+
+    def _compare_teams(self, state: Any) -> None:
+        for name, row in team_rows("main", self.books).items():
+            expected = core.team_numbers(state, name)
+            seen = (row.used, row.guaranteed_used, row.borrowed, row.lent, row.queued)
+            assert seen == tuple(expected), name
+
+    def _compare_jobs(self, state: Any) -> None:
+        for name, row in self.jobs.items():
+            expected = core.job_state(state, name)
+            assert ("" if row.ended_ms is not None else row.state) == expected, name
+
+    def _compare_fleet(self, state: Any) -> None:
+        rows = [row for row in self.fleet.nodes.values() if not row.dropped]
+        for row in rows:
+            row.letters()
+        well = [row for row in rows if row.service == d.Service.OPEN]
+        seen = core.FleetNumbers(
+            held=sum(row.held for row in rows),
+            free=sum(row.free for row in rows),
+            unhealthy=sum(row.gpus if row.health != "well" else row.bad for row in well),
+            total=sum(row.gpus for row in rows),
+        )
+        assert seen == core.fleet_numbers(state)
+        held = sum(self.books.held.values())
+        assert (held, self.books.capacity) == (seen.held, seen.total)
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=[path.stem for path in SCENARIOS])
+def test_views_and_core_agree_after_every_step(path: Path) -> None:
+    """Teams, jobs and the fleet, whatever the scenario does."""
+    run = ScenarioRun(str(path))
+    agreement = Agreement()
+    run.world._observers = (*run.world._observers, agreement)
+
+    problem = run.play(parse(path.read_text(), file=str(path)))
+
+    assert problem is None
+    assert agreement.steps
