@@ -147,6 +147,8 @@ class SimulatedFleet:
             was_reachable = node.reachable
             node.up = False
             self._note(node, was_reachable, now_ms)
+            # Facts of this boot are lost with it, but what is broken will be found broken again.
+            node.unsaid += [fact for fact in node.outbox if isinstance(fact, FaultDetected)]
             node.outbox.clear()
             self._all_gone(node, now_ms)
         if for_ms is not None:

@@ -15,7 +15,7 @@ from gangline.events.spec import JobClass
 from gangline.replay import rules_of_place
 from gangline.replay.broken_rule import BrokenRuleError, Rule
 from gangline.replay.model import Model
-from gangline.replay.rules_of_numbers import check_fleet, check_teams
+from gangline.replay.rules_of_numbers import FleetCount, check_teams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gangline.replay.model import ModelJob
     from gangline.replay.world import World
 
-SETTLED: Final = ("started", "cancelled", "held", "fault")
+SETTLED: Final = ("started", "cancelled", "held", "fault", "withdrawn")
 """Why room that victims made may be let go."""
 
 CAUSE_LAG_MS: Final = 1000
@@ -36,6 +36,7 @@ class Invariants:
 
     def __init__(self) -> None:
         self.model = Model()
+        self._fleet = FleetCount()
         self._thrash: set[tuple[str, int, str, int, str]] = set()
         self._fresh: set[str] = set()
 
@@ -50,7 +51,7 @@ class Invariants:
                 check(self, decision, world)
             model.fold(decision, step.now_ms)
         if step.decisions:
-            check_fleet(model, world.core.fleet_numbers(world.state))
+            self._fleet.check(model, world.core.fleet_numbers(world.state))
             check_teams(model, world)
         if step.caught_up:
             self._check_causes()
@@ -187,8 +188,8 @@ class Invariants:
 
     def _check_causes(self) -> None:
         now_ms = self.model.now_ms
-        for job in self.model.waiting.values():
-            if not job.cause and now_ms > job.waits_ms + CAUSE_LAG_MS:
+        for job in self.model.unexplained.values():
+            if now_ms > job.waits_ms + CAUSE_LAG_MS:
                 raise BrokenRuleError(
                     Rule.ONE_CAUSE, f"nobody says why {job.job} waits since {job.waits_ms}"
                 )

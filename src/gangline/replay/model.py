@@ -1,8 +1,8 @@
 """A second, simple-minded memory of a cell, folded from decisions alone.
 
 It shares nothing with the core but the vocabulary, so that the two can be held against each other.
-It keeps who holds which GPU, what each job waits for, and what nodes and teams are, and counts
-nothing incrementally that it can count again.
+It keeps who holds which GPU, what each job waits for, and what nodes and teams are. Sums are made
+when they are asked for, but for the GPUs of each team's own jobs.
 """
 
 from __future__ import annotations
@@ -93,12 +93,19 @@ class ModelClaim:
 
 
 class Model:
-    """The memory. Every decision of the log is given to `fold` in order."""
+    """The memory. Every decision of the log is given to `fold` in order.
+
+    own: GPUs held by each team's own jobs. unexplained: jobs that wait without a cause. changed:
+    nodes whose GPUs changed hands or health; whoever counts them clears it.
+    """
 
     def __init__(self) -> None:
         self.jobs: dict[str, ModelJob] = {}
         self.holding: dict[str, ModelJob] = {}
         self.waiting: dict[str, ModelJob] = {}
+        self.unexplained: dict[str, ModelJob] = {}
+        self.own: dict[str, int] = {}
+        self.changed: set[str] = set()
         self.nodes: dict[str, ModelNode] = {}
         self.teams: dict[str, d.TeamChanged] = {}
         self.policy: dict[str, int] = {}
@@ -124,11 +131,11 @@ class Model:
             name = self.teams[name].parent
 
     def used(self) -> dict[str, int]:
-        """GPUs held by each team's branch, counted anew."""
+        """GPUs held by each team's branch."""
         used = dict.fromkeys(self.teams, 0)
-        for job in self.holding.values():
-            for name in self.branch(job.spec.team):
-                used[name] += job.spec.gpus
+        for team, gpus in self.own.items():
+            for name in self.branch(team):
+                used[name] += gpus
         return used
 
 
@@ -146,23 +153,25 @@ def _queued(model: Model, decision: d.JobQueued) -> None:
         job_class=int(decision.spec.job_class),
         waits_ms=model.now_ms,
     )
-    model.jobs[job.job] = model.waiting[job.job] = job
+    model.jobs[job.job] = model.waiting[job.job] = model.unexplained[job.job] = job
 
 
 def _rejected(model: Model, decision: d.JobRejected) -> None:
     if decision.job in model.waiting:
         model.waiting.pop(decision.job).outcome = str(d.Outcome.REJECTED)
+        model.unexplained.pop(decision.job, None)
 
 
 def _finished(model: Model, decision: d.JobFinished) -> None:
     model.jobs[decision.job].outcome = str(decision.outcome)
     model.waiting.pop(decision.job, None)
+    model.unexplained.pop(decision.job, None)
 
 
 def _requeued(model: Model, decision: d.JobRequeued) -> None:
     job = model.jobs[decision.job]
     job.waits_ms, job.cause = model.now_ms, ""
-    model.waiting[job.job] = job
+    model.waiting[job.job] = model.unexplained[job.job] = job
 
 
 def _priority(model: Model, decision: d.PriorityChanged) -> None:
@@ -172,6 +181,7 @@ def _priority(model: Model, decision: d.PriorityChanged) -> None:
 def _cause(model: Model, decision: d.WaitCauseChanged) -> None:
     for name in decision.jobs:
         model.jobs[name].cause = str(decision.cause)
+        model.unexplained.pop(name, None)
 
 
 def _placed(model: Model, decision: d.GangPlaced) -> None:
@@ -182,7 +192,10 @@ def _placed(model: Model, decision: d.GangPlaced) -> None:
         model.holders[gpu] = (decision.job, decision.attempt)
     model.claims.pop(decision.job, None)
     model.waiting.pop(decision.job, None)
+    model.unexplained.pop(decision.job, None)
     model.holding[decision.job] = job
+    model.own[job.spec.team] = model.own.get(job.spec.team, 0) + job.spec.gpus
+    model.changed.update(seat.node for seat in decision.seats)
 
 
 def _ready(model: Model, decision: d.MembersReady) -> None:
@@ -210,7 +223,9 @@ def _preempted(model: Model, decision: d.GangPreempted) -> None:
 def _released(model: Model, decision: d.GangReleased) -> None:
     job = model.jobs[decision.job]
     job.holds = False
-    model.holding.pop(decision.job, None)
+    if model.holding.pop(decision.job, None) is not None:
+        model.own[job.spec.team] -= job.spec.gpus
+    model.changed.update(seat.node for seat in job.seats)
     for gpu in gpus_of(job.seats):
         holder = model.holders.pop(gpu, None)
         if gpu[0] in decision.lingering and holder is not None:
@@ -226,6 +241,7 @@ def _gone(model: Model, node: str, attempt: Attempt | None) -> None:
     for gpu, lingers in list(model.lingering.items()):
         if gpu[0] == node and attempt in (None, lingers):
             del model.lingering[gpu]
+            model.changed.add(node)
 
 
 def _reserved(model: Model, decision: d.ReservationPlanned) -> None:
@@ -238,6 +254,7 @@ def _unreserved(model: Model, decision: d.ReservationReleased) -> None:
 
 
 def _node_added(model: Model, decision: d.NodeAdded) -> None:
+    model.changed.add(decision.node)
     model.nodes[decision.node] = ModelNode(
         node=decision.node,
         path=decision.path,
@@ -248,6 +265,7 @@ def _node_added(model: Model, decision: d.NodeAdded) -> None:
 
 
 def _node_dropped(model: Model, decision: d.NodeDropped) -> None:
+    model.changed.add(decision.node)
     del model.nodes[decision.node]
     _gone(model, decision.node, None)
     model.trouble_ms = model.now_ms
@@ -257,10 +275,13 @@ def _booted(model: Model, decision: d.NodeBooted) -> None:
     node = model.nodes[decision.node]
     if node.boot_id != decision.boot_id:
         _gone(model, decision.node, None)
+        if node.boot_id:
+            model.trouble_ms = model.now_ms
     node.boot_id = decision.boot_id
 
 
 def _health(model: Model, decision: d.NodeHealthChanged) -> None:
+    model.changed.add(decision.node)
     ills = model.nodes[decision.node].ills
     better = _BETTER.get(decision.cause)
     if better is None:
@@ -271,18 +292,21 @@ def _health(model: Model, decision: d.NodeHealthChanged) -> None:
 
 
 def _service(model: Model, decision: d.NodeServiceChanged) -> None:
+    model.changed.add(decision.node)
     model.nodes[decision.node].service = decision.service
     if decision.service is not d.Service.OPEN:
         model.trouble_ms = model.now_ms
 
 
 def _withdrawn(model: Model, decision: d.GpuWithdrawn) -> None:
+    model.changed.add(decision.node)
     node = model.nodes[decision.node]
     node.bad.update(range(node.gpus) if decision.gpu < 0 else (decision.gpu,))
     model.trouble_ms = model.now_ms
 
 
 def _returned(model: Model, decision: d.GpuReturned) -> None:
+    model.changed.add(decision.node)
     node = model.nodes[decision.node]
     node.bad.difference_update(range(node.gpus) if decision.gpu < 0 else (decision.gpu,))
 

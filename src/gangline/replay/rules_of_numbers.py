@@ -2,39 +2,67 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gangline.events.spec import UNLIMITED
 from gangline.replay.broken_rule import BrokenRuleError, Rule
 
 if TYPE_CHECKING:
     from gangline.replay.core_port import FleetNumbers, TeamNumbers
-    from gangline.replay.model import Model
+    from gangline.replay.model import Model, ModelNode
     from gangline.replay.world import World
 
 
-def check_fleet(model: Model, numbers: FleetNumbers) -> None:
-    """Held, free and unhealthy GPUs are what the decisions say."""
-    held = len(model.holders)
-    unhealthy = sum(node.unhealthy for node in model.nodes.values())
-    busy = set(model.holders) | set(model.lingering)
-    unused = sum(
-        node.in_service
-        - sum((node.node, gpu) in busy for gpu in range(node.gpus) if gpu not in node.bad)
-        for node in model.nodes.values()
-        if node.in_service
-    )
-    kept = sum(seat.gpus for plan in model.reservations.values() for seat in plan.seats)
-    if numbers.held != held:
-        raise BrokenRuleError(Rule.SUMS, f"held={numbers.held}, by the decisions {held}")
-    if numbers.unhealthy != unhealthy:
-        raise BrokenRuleError(
-            Rule.SUMS, f"unhealthy={numbers.unhealthy}, by the decisions {unhealthy}"
-        )
-    if not max(0, unused - kept) <= numbers.free <= unused:
-        raise BrokenRuleError(
-            Rule.SUMS, f"free={numbers.free}, by the decisions {unused}, {kept} of them reserved"
-        )
+class NodeCount(NamedTuple):
+    """GPUs of a node: free for new work, and out because something is wrong."""
+
+    unused: int
+    unhealthy: int
+
+
+class FleetCount:
+    """The fleet counted from the decisions; only nodes that changed are counted again."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, NodeCount] = {}
+        self._unused = 0
+        self._unhealthy = 0
+
+    def check(self, model: Model, numbers: FleetNumbers) -> None:
+        """Held, free and unhealthy GPUs are what the decisions say."""
+        self._recount(model)
+        held = len(model.holders)
+        if numbers.held != held:
+            raise BrokenRuleError(Rule.SUMS, f"held={numbers.held}, by the decisions {held}")
+        if numbers.unhealthy != self._unhealthy:
+            raise BrokenRuleError(
+                Rule.SUMS, f"unhealthy={numbers.unhealthy}, by the decisions {self._unhealthy}"
+            )
+        kept = sum(seat.gpus for plan in model.reservations.values() for seat in plan.seats)
+        if not max(0, self._unused - kept) <= numbers.free <= self._unused:
+            raise BrokenRuleError(
+                Rule.SUMS,
+                f"free={numbers.free}, by the decisions {self._unused}, {kept} of them reserved",
+            )
+
+    def _recount(self, model: Model) -> None:
+        for name in model.changed:
+            before = self._nodes.pop(name, NodeCount(0, 0))
+            node = model.nodes.get(name)
+            now = _count(model, node) if node is not None else NodeCount(0, 0)
+            self._nodes[name] = now
+            self._unused += now.unused - before.unused
+            self._unhealthy += now.unhealthy - before.unhealthy
+        model.changed.clear()
+
+
+def _count(model: Model, node: ModelNode) -> NodeCount:
+    """The GPUs of one node."""
+    if not node.in_service:
+        return NodeCount(0, node.unhealthy)
+    gpus = [(node.node, gpu) for gpu in range(node.gpus) if gpu not in node.bad]
+    unused = sum(gpu not in model.holders and gpu not in model.lingering for gpu in gpus)
+    return NodeCount(unused, node.unhealthy)
 
 
 def check_teams(model: Model, world: World) -> None:

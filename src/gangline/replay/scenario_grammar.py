@@ -95,7 +95,7 @@ def parse(text: str, *, file: str) -> list[c.Command]:
     """The commands of a file; raises BadInputError with file and line."""
     names = Names()
     commands: list[c.Command] = []
-    lines = text.splitlines()
+    lines = text.rstrip("\n").split("\n")
     for line, content in enumerate(lines, start=1):
         words = split_words(content)
         if words:
