@@ -7,16 +7,23 @@ import subprocess
 from dataclasses import dataclass
 from typing import Final
 
-_QUERY: Final = "index,ecc.errors.uncorrected.volatile.total,temperature.gpu,remapped_rows.failure"
+_FIELDS: Final = (
+    "index",
+    "pci.bus_id",
+    "ecc.errors.uncorrected.volatile.total",
+    "temperature.gpu",
+    "remapped_rows.failure",
+)
 _TIMEOUT_S: Final = 20
 HOT_CELSIUS: Final = 95
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What nvidia-smi says of one GPU; None where it says nothing."""
+    """What nvidia-smi says of one GPU; None where it says nothing. bus: its PCI address."""
 
     index: int
+    bus: str
     uncorrected: int | None
     celsius: int | None
     remap_failed: bool
@@ -29,7 +36,7 @@ def present() -> bool:
 
 def readings() -> list[Reading] | None:
     """Every GPU that answers; None when nvidia-smi itself fails or hangs."""
-    command = ["nvidia-smi", f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits"]
+    command = ["nvidia-smi", f"--query-gpu={','.join(_FIELDS)}", "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=True
@@ -41,18 +48,16 @@ def readings() -> list[Reading] | None:
 
 def _reading(line: str) -> Reading | None:
     cells = [cell.strip() for cell in line.split(",")]
-    if not cells[0].isdecimal():
+    if len(cells) != len(_FIELDS) or not cells[0].isdecimal():
         return None
-    cells += [""] * (4 - len(cells))
-    return Reading(int(cells[0]), _number(cells[1]), _number(cells[2]), _is_yes(cells[3]))
+    index, bus, uncorrected, celsius, remap_failed = cells
+    return Reading(
+        int(index), bus, _number(uncorrected), _number(celsius), remap_failed.lower() == "yes"
+    )
 
 
 def _number(text: str) -> int | None:
     return int(text) if text.isdecimal() else None
-
-
-def _is_yes(text: str) -> bool:
-    return text.lower() in {"yes", "1"}
 
 
 def count(configured: int | None) -> int:

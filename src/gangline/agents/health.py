@@ -2,14 +2,16 @@
 
 The command prints a line for each fault: `GPU KIND [text]`, GPU an index or `node`; nothing
 printed and code 0 means well. Another code counts as a fault of the whole node, `health`, with
-its last line. All readings are whole: a fault that is not in the newest one is over, except an
-Xid, which stays until the agent's restart or an operator's word.
+its last line. Readings are whole: a fault that is not in the newest one is over. An Xid of the
+kernel's log is no reading; it stays until this agent is started again.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gangline.agents import gpus
@@ -20,23 +22,26 @@ if TYPE_CHECKING:
 
     from gangline.agents.core import Cue
 
+WHOLE_NODE: Final = -1
+APPLICATION_XIDS: Final = frozenset({13, 31, 43, 45, 68, 69})
+"""Xids that a faulty program causes on a sound GPU, by NVIDIA's catalogue."""
 _XID: Final = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): (\d+),?\s*(.*)")
+_BUS: Final = re.compile(r"([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.\d)?$")
 _MAX_DETAIL: Final = 300
 _TIMEOUT_S: Final = 60
-WHOLE_NODE: Final = -1
 _FIELDS: Final = 3
-APPLICATION_XIDS: Final = frozenset({13, 31, 43, 45, 68, 69})
-"""Xids that a faulty program causes on a sound GPU (NVIDIA's catalogue)."""
 
 Fault = tuple[int, str]
 
 
 class Health:
-    """Compares each reading with the one before."""
+    """Compares each reading with the one before. command: empty for none."""
 
-    def __init__(self, command: Sequence[str] = ()) -> None:
+    def __init__(self, command: Sequence[str] = (), *, kernel_log: Path | None = None) -> None:
         self._command = tuple(command)
         self._known: dict[Fault, str] = {}
+        self._xids: dict[Fault, str] = {}
+        self._kernel = KernelLog(kernel_log or Path("/dev/kmsg"))
 
     def look(self) -> list[Cue]:
         """Faults that are new, and those that are over."""
@@ -52,17 +57,72 @@ class Health:
         self._known = now
         return seen + gone
 
+    def close(self) -> None:
+        """Let go of the kernel's log."""
+        self._kernel.close()
+
     def _reading(self) -> dict[Fault, str]:
         found: dict[Fault, str] = {}
         if self._command:
             found |= _of_command(self._command)
         if gpus.present():
-            found |= _of_gpus()
+            readings = gpus.readings()
+            found |= _of_gpus(readings)
+            self._xids |= _of_kernel(self._kernel.lines(), readings or ())
+        return found | self._xids
+
+
+class KernelLog:
+    """New lines of the kernel's log; none where we may not read it."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+            os.lseek(self._handle, 0, os.SEEK_END)
+        except OSError:
+            self._handle = -1
+
+    def lines(self) -> list[str]:
+        """What was logged since the last call."""
+        found: list[str] = []
+        while self._handle >= 0:
+            try:
+                data = os.read(self._handle, 8192)
+            except BrokenPipeError:
+                continue  # records were overwritten before we came; go on with the next
+            except OSError:
+                break
+            if not data:
+                break
+            found += data.decode(errors="replace").splitlines()
         return found
 
+    def close(self) -> None:
+        """Read no more."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
 
-def _of_gpus() -> dict[Fault, str]:
-    readings = gpus.readings()
+
+def _of_kernel(lines: Sequence[str], readings: Sequence[gpus.Reading]) -> dict[Fault, str]:
+    """Xids that a sound GPU does not have, each at the GPU with that address, else at the node."""
+    indices = {_bus(reading.bus): reading.index for reading in readings}
+    found: dict[Fault, str] = {}
+    for line in lines:
+        match = _XID.search(line)
+        if match and int(match.group(2)) not in APPLICATION_XIDS:
+            gpu = indices.get(_bus(match.group(1)), WHOLE_NODE)
+            found[gpu, "xid"] = f"Xid {match.group(2)}: {match.group(3)}"[:_MAX_DETAIL]
+    return found
+
+
+def _bus(address: str) -> str:
+    """Bus and device of a PCI address, however long its domain is written."""
+    match = _BUS.search(address)
+    return f"{match.group(1)}:{match.group(2)}".lower() if match else address
+
+
+def _of_gpus(readings: Sequence[gpus.Reading] | None) -> dict[Fault, str]:
     if readings is None:
         return {(WHOLE_NODE, "nvidia-smi"): "nvidia-smi fails or hangs"}
     found: dict[Fault, str] = {}
@@ -99,11 +159,3 @@ def _fault_line(line: str) -> tuple[Fault, str] | None:
     gpu = int(words[0]) if words[0].isdecimal() else WHOLE_NODE
     detail = words[2] if len(words) == _FIELDS else ""
     return (gpu, words[1]), detail[:_MAX_DETAIL]
-
-
-def xid(line: str) -> tuple[str, int, str] | None:
-    """PCI address, number and text of a kernel message about an Xid; None for any other message."""
-    found = _XID.search(line)
-    if found is None:
-        return None
-    return found.group(1), int(found.group(2)), found.group(3)[:_MAX_DETAIL]

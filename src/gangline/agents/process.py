@@ -220,6 +220,12 @@ class ProcessExecutor:
         if attempt.lost and not attempt.sweeping:
             attempt.sweeping, attempt.swept_since_ms = True, now
 
+    def forget(self, key: Key) -> None:
+        """Nobody asks for it any more: its port is free, its files stay until they are pruned."""
+        held = self._ports.pop(key, None)
+        if held is not None:
+            held.close()
+
     def recorded(self, fact: CheckpointSaved) -> None:
         """The log has this checkpoint; for any thread."""
         self._lookout.run(lambda: mark_recorded(Path(fact.path), fact.step))

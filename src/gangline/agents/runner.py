@@ -166,7 +166,7 @@ class Agent:
             case core.Note():
                 _log.warning("note", text=action.text)
             case core.Forget():
-                """Its files stay for people to read, until they are pruned."""
+                self._executor.forget(action.key)
 
     def _encoded(self, action: core.State) -> bytes:
         actor = f"node:{self._settings.node}"

@@ -1,0 +1,189 @@
+"""What is broken: by a stand-in for nvidia-smi, the kernel's log, and a command."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gangline.agents import gpus
+from gangline.agents.core import Check, FaultGone, FaultSeen
+from gangline.agents.health import Health
+from gangline.agents.preflight import look
+from gangline.agents.settings import AgentSettings
+from gangline.events.facts import FaultCleared, FaultDetected
+from tests.agents import make
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.agents.cell import Cell
+
+WELL = "{index}, 00000000:{bus}:00.0, 0, 40, No"
+
+
+class Machine:
+    """A machine with two GPUs whose nvidia-smi says what the test wants."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.kernel_log = folder / "kmsg"
+        self.kernel_log.write_text("old: NVRM: Xid (PCI:0000:17:00): 79, fell off before\n")
+        self.says(WELL.format(index=0, bus="17"), WELL.format(index=1, bus="18"))
+
+    def says(self, *lines: str, code: int = 0) -> None:
+        """What nvidia-smi prints from now on."""
+        (self.folder / "out").write_text("\n".join(lines) + "\n")
+        script = self.folder / "nvidia-smi"
+        script.write_text(f"#!/bin/sh\ncat {self.folder}/out\nexit {code}\n")
+        script.chmod(0o755)
+
+    def kernel_says(self, line: str) -> None:
+        """A line of the kernel's log."""
+        with self.kernel_log.open("a") as log:
+            log.write(f"{line}\n")
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """A machine with two sound GPUs."""
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    return Machine(tmp_path)
+
+
+def test_sound_gpus_are_counted_and_have_no_faults(machine: Machine) -> None:
+    """What the kernel said before our start is not news."""
+    health = Health(kernel_log=machine.kernel_log)
+
+    assert gpus.count(None) == 2
+    assert health.look() == []
+    health.close()
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("1, 00000000:18:00.0, 3, 40, No", "ecc"),
+        ("1, 00000000:18:00.0, 0, 97, No", "thermal"),
+        ("1, 00000000:18:00.0, [N/A], [N/A], Yes", "ecc_remap"),
+    ],
+)
+def test_a_sick_gpu_is_a_fault_until_it_is_well(machine: Machine, line: str, fault: str) -> None:
+    """Each reading is whole."""
+    health = Health(kernel_log=machine.kernel_log)
+    machine.says(WELL.format(index=0, bus="17"), line)
+
+    (seen,) = health.look()
+    assert isinstance(seen, FaultSeen)
+    assert (seen.gpu, seen.fault) == (1, fault)
+    assert health.look() == []
+    machine.says(WELL.format(index=0, bus="17"), WELL.format(index=1, bus="18"))
+
+    assert health.look() == [FaultGone(gpu=1, fault=fault)]
+    health.close()
+
+
+def test_an_xid_of_the_kernel_blames_the_gpu_at_that_address(machine: Machine) -> None:
+    """It stays, as nothing says that it is over."""
+    health = Health(kernel_log=machine.kernel_log)
+    machine.kernel_says("4,12,34,-;NVRM: Xid (PCI:0000:18:00): 79, GPU has fallen off the bus.")
+
+    (seen,) = health.look()
+
+    assert isinstance(seen, FaultSeen)
+    assert (seen.gpu, seen.fault) == (1, "xid")
+    assert "79" in seen.detail
+    assert health.look() == []
+    health.close()
+
+
+def test_an_xid_that_programs_cause_blames_no_gpu(machine: Machine) -> None:
+    """Xid 31 is a page fault of the program."""
+    health = Health(kernel_log=machine.kernel_log)
+    machine.kernel_says("NVRM: Xid (PCI:0000:18:00): 31, pid=1, MMU Fault")
+
+    assert health.look() == []
+    health.close()
+
+
+def test_a_failing_nvidia_smi_is_a_fault_of_the_node(machine: Machine) -> None:
+    """Nobody knows which GPU it is."""
+    health = Health(kernel_log=machine.kernel_log)
+    machine.says("NVML: driver mismatch", code=9)
+
+    (seen,) = health.look()
+
+    assert isinstance(seen, FaultSeen)
+    assert (seen.gpu, seen.fault) == (-1, "nvidia-smi")
+    health.close()
+
+
+def test_a_gpu_that_does_not_answer_turns_its_member_away(machine: Machine, tmp_path: Path) -> None:
+    """Before the gang starts."""
+    machine.says(WELL.format(index=0, bus="17"))
+    settings = AgentSettings(node="n0", folder=tmp_path, min_free_bytes=0)
+
+    answer, held = look(Check(order=make.member(gpus=(0, 1))), settings, address="h")
+
+    assert held is None
+    assert (answer.fault, answer.gpu) == ("gone", 1)
+
+
+def test_a_full_disk_turns_every_member_away(tmp_path: Path) -> None:
+    """Logs and results would be lost."""
+    settings = AgentSettings(node="n0", folder=tmp_path, gpus=1, min_free_bytes=1 << 60)
+
+    answer, _ = look(Check(order=make.member()), settings, address="h")
+
+    assert (answer.fault, answer.reason) == ("disk", "infrastructure")
+
+
+def test_a_published_port_is_taken_or_nothing(tmp_path: Path) -> None:
+    """The others of the gang know it already."""
+    settings = AgentSettings(node="n0", folder=tmp_path, gpus=1, min_free_bytes=0)
+    first, held = look(Check(order=make.member()), settings, address="h")
+    assert held is not None
+    held.listen()
+
+    other, held_too = look(Check(order=make.member()), settings, address="h")
+    assert held_too is not None
+    held_too.close()
+    again, _ = look(Check(order=make.member(), port=first.port), settings, address="h")
+
+    assert first.port != other.port
+    assert f"wanted: {first.port}" in again.problem
+    held.close()
+
+
+@pytest.mark.parametrize(
+    ("script", "faults"),
+    [
+        ("exit 0", []),
+        ("echo '2 nvlink link 3 is down'", [(2, "nvlink", "link 3 is down")]),
+        ("echo 'node nic'; echo '0 ecc'", [(-1, "nic", ""), (0, "ecc", "")]),
+        ("echo all is lost >&2; exit 3", [(-1, "health", "all is lost")]),
+        ("exit 3", [(-1, "health", "exit code 3")]),
+    ],
+)
+def test_a_health_command_says_a_fault_a_line(
+    tmp_path: Path, script: str, faults: list[tuple[int, str, str]]
+) -> None:
+    """As Slurm's HealthCheckProgram, and by GPU."""
+    health = Health(("sh", "-c", script), kernel_log=tmp_path / "none")
+
+    seen = [(cue.gpu, cue.fault, cue.detail) for cue in health.look() if isinstance(cue, FaultSeen)]
+
+    assert seen == faults
+
+
+def test_faults_are_stated_and_cleared_by_the_agent(cell: Cell) -> None:
+    """From the command to the log."""
+    flag = cell.folder / "sick"
+    flag.touch()
+    command = ("sh", "-c", f"if test -e {flag}; then echo '1 ecc'; fi")
+    with cell.agent(health_command=command, health_interval_s=0.1):
+        fault = cell.wait(FaultDetected)
+        flag.unlink()
+        cleared = cell.wait(FaultCleared)
+
+    assert (fault.gpu, fault.fault, cleared.gpu) == (1, "ecc", 1)
