@@ -162,6 +162,7 @@ class Client:
     ) -> None:
         """patience_s: for how long requests are repeated while the API cannot be reached."""
         self.url = (url or find_url()).rstrip("/")
+        self._closed = False
         self._patience_s = patience_s
         token = os.environ.get("GANGLINE_API_TOKEN") if token is None else token
         try:
@@ -181,7 +182,8 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Let go of connections; streams end."""
+        self._closed = True
         self._http.close()
 
     # ------------------------------------------------------------ jobs
@@ -288,13 +290,16 @@ class Client:
         after: a position, `end`, or '' for the first decision. deadline: of time.monotonic().
         """
         cursor = after
-        while deadline is None or time.monotonic() < deadline:
+        while not self._closed and (deadline is None or time.monotonic() < deadline):
             try:
                 for happening in self._stream(cursor, job, deadline):
                     cursor = happening.position or cursor
                     yield happening if happening.kind else None
             except httpx2.TransportError:
                 time.sleep(0.5)
+            except (httpx2.StreamError, RuntimeError):
+                if not self._closed:  # by another thread, to end this
+                    raise
 
     def _stream(self, cursor: str, job: str, deadline: float | None) -> Iterator[Happening]:
         """One connection's events; the first has no kind and says where the stream begins."""

@@ -16,6 +16,7 @@ import json
 import os
 import secrets
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -166,13 +167,13 @@ def up(plan: Plan, *, tell: Any = lambda _: None) -> Stack:  # noqa: ANN401 - ta
         stack = _servers(plan, load(directory), tell)
         plan.logs.mkdir(exist_ok=True)
         stack.save()
-        _make_topics(stack)
+        position = _prepare_log(stack)
         _make_views(stack)
         for name in stack.commands():
             if name not in stack.running or not stack.running[name].alive:
                 stack.start(name)
     tell("waiting for the scheduler, the views and the nodes")
-    wait_until_ready(stack)
+    wait_until_ready(stack, position)
     return stack
 
 
@@ -214,13 +215,24 @@ def _port(plan: Plan, before: Stack | None) -> int:
     return next((port for port in (last, DEFAULT_PORT) if port_is_free(port)), 0) or free_port()
 
 
-def _make_topics(stack: Stack) -> None:
-    """Make the cell's topics; LogUnreachableError says what does not answer."""
-    from gangline.events.bus import open_log  # noqa: PLC0415 - drivers are heavy
+def _prepare_log(stack: Stack) -> str:
+    """Make the cell's topics and set its policy; the position of that fact.
 
+    The policy lets agents in by their own word, as fits a machine of one's own; it has to stand in
+    the log before they come. LogUnreachableError says what does not answer.
+    """
+    from gangline.events import codec, facts  # noqa: PLC0415 - drivers and schemas are heavy
+    from gangline.events.bus import open_log  # noqa: PLC0415
+    from gangline.events.envelope import Event  # noqa: PLC0415
+    from gangline.events.log import Message, Topic  # noqa: PLC0415
+
+    body = facts.PolicySet(values={"auto_admit": 1, **stack.plan.policy})
+    envelope = codec.envelope_for(body, id=uuid.uuid4().hex, actor="operator:up")
+    value = codec.encode(Event(envelope=envelope, body=body))
     log = open_log(stack.bus, stack.plan.cell, environ=os.environ)
     try:
         log.create_topics()
+        return str(log.append([Message(topic=Topic.CONTROL, value=value, key=b"policy")])[0])
     finally:
         log.close()
 
@@ -232,11 +244,10 @@ def _make_views(stack: Stack) -> None:
     migrate(stack.database)
 
 
-def wait_until_ready(stack: Stack, *, within_s: float = READY_WITHIN_S) -> None:
+def wait_until_ready(stack: Stack, position: str, *, within_s: float = READY_WITHIN_S) -> None:
     """Until a fact has gone all the way round, and all nodes are well; StackError."""
     deadline = time.monotonic() + within_s
     with Client(stack.url, patience_s=0, timeout_s=15) as client:
-        position = _once(stack, deadline, lambda: _set_policy(stack, client))
         _once(stack, deadline, lambda: _seen(client, position))
         _once(stack, deadline, lambda: _all_well(stack, client))
 
@@ -256,13 +267,6 @@ def _once(stack: Stack, deadline: float, ask: Any) -> Any:  # noqa: ANN401
                 raise StackError(f"{name} has ended: {said} (see {stack.log_of(name)})")
         time.sleep(0.1)
     raise StackError(f"not ready in time: {last} (see {stack.plan.logs})")
-
-
-def _set_policy(stack: Stack, client: Client) -> str:
-    """Let agents in by their own word, as fits a machine of one's own; the fact's position."""
-    values = {"auto_admit": 1, **stack.plan.policy}
-    answer = client.request("PUT", "/v1/policy", body={"values": values})
-    return str(answer["position"])
 
 
 def _seen(client: Client, position: str) -> bool:
