@@ -199,3 +199,20 @@ def test_two_leaders_never_write_in_turn() -> None:
     assert one.leader is None
     assert len(cell.batches()) == before
     assert cell.replayed().link is not None
+
+
+def test_a_leader_in_doubt_does_not_take_the_lead_from_a_newer_one() -> None:
+    """Its commit failed as somebody else took over meanwhile: it stands by, and stays there."""
+    cell = Cell()
+    one, two = cell.scheduler("one"), cell.scheduler("two", index=1)
+    cell.led_by(one)
+    cell.run(one, two, ms=1_000)
+    cell.until(lambda: two.leader, two)
+    doubting = one.leader
+    assert doubting is not None
+    doubting.beater.doubtful = True
+
+    cell.run(one, two, ms=10_000)
+
+    assert (one.leader, cell.batches()[-1].term) == (None, 2)
+    assert two.leader is not None

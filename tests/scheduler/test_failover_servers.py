@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gangline.events.bus import open_log
 from gangline.events.postgres_log import PostgresLog
 from gangline.replay.history import LogSource
 from gangline.replay.verify import verify
@@ -30,14 +31,36 @@ def postgres_log(postgres_url: str) -> Iterator[Log]:
     log.close()
 
 
+@pytest.fixture
+def kafka_log(kafka_bootstrap: str) -> Iterator[Log]:
+    """A log on a real broker."""
+    log = open_log(f"kafka://{kafka_bootstrap}", f"failover-{next(_numbers)}")
+    yield log
+    log.close()
+
+
+@pytest.mark.parametrize("point", list(Point))
+def test_a_scheduler_may_die_anywhere_on_kafka(point: Point, kafka_log: Log) -> None:
+    """A dead leader's transaction is settled by the next one's writer."""
+    cell = Cell(kafka_log)
+    company = Company(cell, KillAt(point, passing=2))
+    try:
+        play(cell, company, seconds=3)
+        judge(cell)
+        assert verify(LogSource(cell.log), cell.core).difference is None
+    finally:
+        company.close()
+
+
 @pytest.mark.parametrize("point", list(Point))
 def test_a_scheduler_may_die_anywhere_on_postgres(point: Point, postgres_log: Log) -> None:
     """What was acknowledged happens once; the log verifies from end to end."""
     cell = Cell(postgres_log)
     company = Company(cell, KillAt(point, passing=2))
 
-    play(cell, company, seconds=6)
-
-    judge(cell)
-    assert verify(LogSource(cell.log), cell.core).difference is None
-    company.close()
+    try:
+        play(cell, company, seconds=6)
+        judge(cell)
+        assert verify(LogSource(cell.log), cell.core).difference is None
+    finally:
+        company.close()

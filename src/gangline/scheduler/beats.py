@@ -50,6 +50,7 @@ class Beater:
         self._last_ms = machine.monotonic_ms() - BEAT_MS
         self._progress_ms = machine.monotonic_ms()
         self.seq = 0
+        self.last_offset: int | None = None
         self.fenced = False
         self.doubtful = False
 
@@ -96,6 +97,7 @@ class Beater:
         )
         value = codec.encode(Event(envelope=envelope, body=body))
         (position,) = self._writer.commit([Message(topic=Topic.LEADER, value=value)])
+        self.last_offset = position.offset
         self.probe(Point.AFTER_BEAT)
         return position
 

@@ -67,11 +67,15 @@ class Gatherer:
             return None
         missing = behind(self._reader.positions(), ends)
         tries = 0
-        while missing and tries < PATIENCE and self._intake.waiting < MAX_WAITING:
+        while missing and tries < PATIENCE and self._may_read(missing):
             self._intake.add(self._reader.poll(0.02, limit=POLL_RECORDS))
             missing = behind(self._reader.positions(), ends)
             tries += 1
         return missing
+
+    def _may_read(self, missing: list[TopicPartition]) -> bool:
+        """Whether there is room, or nothing can be taken before more is read."""
+        return self._intake.waiting < MAX_WAITING or self._intake.is_blocked(missing)
 
     def close(self) -> None:
         """Let go of the reader."""

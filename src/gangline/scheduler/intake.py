@@ -179,11 +179,14 @@ class Intake:
                 self._take_one(oldest)
         return len(self._taken) - before
 
+    def is_blocked(self, unread: Collection[TopicPartition]) -> bool:
+        """Whether an unread partition, of which nothing waits, may hold the oldest fact."""
+        return any(p.topic != Topic.HEARTBEATS and not self._waiting.get(p) for p in unread)
+
     def _oldest(self, unread: Collection[TopicPartition]) -> TopicPartition | None:
+        if self.is_blocked(unread):
+            return None
         heads = []
-        for partition in unread:
-            if partition.topic != Topic.HEARTBEATS and not self._waiting.get(partition):
-                return None
         for partition, queue in self._waiting.items():
             if queue:
                 at = max(self._newest.get(partition, 0), queue[0].appended_ms)

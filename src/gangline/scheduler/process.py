@@ -131,13 +131,14 @@ class Scheduler:
         outside = self._outside
         return start_follower(outside.log, outside.core, warn=self._observer.warn)
 
-    def _stand_by(self, follower: Follower) -> Standby:
+    def _stand_by(self, follower: Follower, *, beats_from: int | None = None) -> Standby:
         standby = Standby(
             self._outside.log,
             self._outside.machine,
             follower,
             name=self._who.name,
             index=self._habits.index,
+            beats_from=beats_from,
         )
         term = follower.link.term if follower.link else 0
         self._observer.role("standby", term=term, why="")
@@ -235,7 +236,7 @@ class Scheduler:
         leader.close()
         try:
             follower = self._restored() if leader.is_ahead else leader.follower
-            self.standby = self._stand_by(follower)
+            self.standby = self._stand_by(follower, beats_from=leader.beater.last_offset)
         except LogError as error:
             self._observer.warn(f"cannot read the log: {error}")
             self._rest()

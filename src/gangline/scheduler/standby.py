@@ -31,18 +31,29 @@ LOOK_MS: Final = 500
 
 
 class Standby:
-    """Watches one cell for one scheduler. index: its place among the standbys, from 0."""
+    """Watches one cell for one scheduler.
+
+    index: its place among the standbys. beats_from: where to read `leader`; its end if None.
+    """
 
     def __init__(
-        self, log: Log, machine: Machine, follower: Follower, *, name: str, index: int
+        self,
+        log: Log,
+        machine: Machine,
+        follower: Follower,
+        *,
+        name: str,
+        index: int,
+        beats_from: int | None = None,
     ) -> None:
         self._log = log
         self._machine = machine
         self._name = name
         self._index = index
         self.follower = follower
-        cursors = {DECISIONS: follower.next_offset, LEADER: log.ends([Topic.LEADER])[LEADER]}
-        self._reader = log.reader(cursors)
+        if beats_from is None:
+            beats_from = log.ends([Topic.LEADER])[LEADER]
+        self._reader = log.reader({DECISIONS: follower.next_offset, LEADER: beats_from})
         self._looked_ms = machine.monotonic_ms()
         self._silent_ms = 0
         self._needed_ms = SILENCE_MS + index * SILENCE_STEP_MS
@@ -59,8 +70,10 @@ class Standby:
 
     def is_in_doubt(self, term: int) -> None:
         """This scheduler led this term a moment ago: go on at once, unless a newer one is seen."""
-        self._term = term
-        self._needed_ms = 0
+        newest = self.follower.link.term if self.follower.link else 0
+        self._term = max(term, newest)
+        if newest <= term:
+            self._needed_ms = 0
 
     def turn(self, wait_s: float) -> str | None:
         """Read for at most so long; why to take over now, or None to go on watching."""
