@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -51,6 +52,7 @@ class KafkaLog:
         self._lock = threading.Lock()
         self._found: set[str] = set()
         self._admin: AdminClient | None = None
+        self._heard: deque[KafkaError] = deque(maxlen=8)
         self._appender: Appender | None = None
 
     def create_topics(self) -> None:
@@ -204,12 +206,16 @@ class KafkaLog:
         """An answer of the admin client, errors explained."""
         with self._lock:
             if self._admin is None:
-                self._admin = AdminClient(self._cluster.conf(admin_settings()))
+                self._admin = AdminClient(
+                    self._cluster.conf(admin_settings()) | {"error_cb": self._heard.append}
+                )
             admin = self._admin
+        self._heard.clear()
         try:
             return question(admin)
         except KafkaException as error:
-            raise self._cluster.explain(error) from error
+            admin.poll(0)
+            raise self._cluster.explain(error, tuple(self._heard)) from error
 
 
 def _results(futures: Mapping[Any, Any]) -> dict[Any, Any]:

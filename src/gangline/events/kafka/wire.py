@@ -49,6 +49,12 @@ FENCED = {
     KafkaError.INVALID_PRODUCER_EPOCH,
     KafkaError.PRODUCER_FENCED,
 }
+UNANSWERED = {
+    KafkaError._TRANSPORT,  # noqa: SLF001 - see above
+    KafkaError._TIMED_OUT,  # noqa: SLF001 - see above
+    KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001 - see above
+}
+"""These say that no answer came; error_cb was told why."""
 OUT_OF_RANGE = {
     KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - see above
     KafkaError.OFFSET_OUT_OF_RANGE,
@@ -99,9 +105,13 @@ class Cluster:
             for partition, message in zip(place(messages), messages, strict=True)
         ]
 
-    def explain(self, error: KafkaException) -> LogError:
-        """An error of Kafka's as the log's, in one line."""
-        code, text = error.args[0].code(), error.args[0].str()
+    def explain(self, error: KafkaException, heard: Sequence[KafkaError] = ()) -> LogError:
+        """An error of Kafka's as the log's, in one line. heard: what error_cb was told."""
+        reasons = [error.args[0], *heard]
+        reason = next((each for each in reasons if each.code() in FORBIDDEN), None)
+        if reason is None:
+            reason = reasons[-1] if error.args[0].code() in UNANSWERED else error.args[0]
+        code, text = reason.code(), reason.str()
         if code in MISSING:
             return TopicsMissingError(
                 f"cell {self.cell} has no topics on {self.bootstrap}: `gangline init` makes them"
@@ -121,6 +131,7 @@ class Delivery:
     """The delivery reports of some messages, handed over by whatever thread serves the client."""
 
     def __init__(self, count: int) -> None:
+        self._lock = threading.Lock()
         self.complete = threading.Event()
         self.error: KafkaError | None = None
         self._offsets = [-1] * count
@@ -128,13 +139,19 @@ class Delivery:
 
     def report(self, index: int, error: KafkaError | None, message: KafkaMessage) -> None:
         """One message's report. Calls no client: inside a callback that is not allowed."""
-        if error is not None:
-            self.error = self.error or error
-        else:
-            self._offsets[index] = message.offset() or 0
-        self._missing -= 1
-        if self._missing == 0:
-            self.complete.set()
+        with self._lock:
+            if error is not None:
+                self.error = self.error or error
+            else:
+                self._offsets[index] = message.offset() or 0
+            self._missing -= 1
+            if self._missing == 0:
+                self.complete.set()
+
+    def fail(self, error: KafkaError) -> None:
+        """No more reports will come."""
+        self.error = self.error or error
+        self.complete.set()
 
     def positions(self, placed: Sequence[Placed]) -> list[Position]:
         """Where the messages stand, when all are there; else KafkaException."""

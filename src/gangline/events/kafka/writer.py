@@ -43,14 +43,25 @@ class Appender:
     def __init__(self, cluster: Cluster) -> None:
         self._producer = Producer(cluster.conf(producer_settings()))
         self._retired = threading.Event()
+        self._lock = threading.Lock()
+        self._pending: list[Delivery] = []
+        self._broken: KafkaError | None = None
         self._thread = threading.Thread(target=self._serve, name="log-reports", daemon=True)
         self._thread.start()
 
     def append(self, placed: Sequence[Placed]) -> Sequence[Position]:
         """Append, and wait for every report; KafkaException for the first that is an error."""
         delivery = Delivery(len(placed))
-        produce(self._producer, placed, delivery)
-        delivery.complete.wait(MESSAGE_TIMEOUT_MS / 1000 + 2)
+        with self._lock:
+            if self._broken is not None:
+                raise KafkaException(self._broken)
+            self._pending.append(delivery)
+        try:
+            produce(self._producer, placed, delivery)
+            delivery.complete.wait(MESSAGE_TIMEOUT_MS / 1000 + 2)
+        finally:
+            with self._lock:
+                self._pending.remove(delivery)
         return delivery.positions(placed)
 
     def retire(self) -> None:
@@ -61,9 +72,16 @@ class Appender:
 
     def _serve(self) -> None:
         """Take reports as they come: unserved, they fill the client's queue."""
-        while len(self._producer) or not self._retired.is_set():
-            self._producer.poll(0.1)
-        self._producer.close()
+        try:
+            while len(self._producer) or not self._retired.is_set():
+                self._producer.poll(0.1)
+            self._producer.close()
+        except KafkaException as error:
+            # Fatal for an idempotent client, such as the lack of a right: no report will follow.
+            with self._lock:
+                self._broken = error.args[0]
+                for delivery in self._pending:
+                    delivery.fail(error.args[0])
 
 
 class _Ear:
