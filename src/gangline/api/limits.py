@@ -25,7 +25,7 @@ class RateLimiter:
         self._lock = threading.Lock()
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def wait_s(self, client: str, *, cost: int = 1) -> int:
+    def wait_s(self, client: str) -> int:
         """0 when the client may go on, else the whole seconds after which it may try again."""
         with self._lock:
             now = self._clock()
@@ -34,8 +34,7 @@ class RateLimiter:
             if level < 1:
                 self._buckets[client] = (level, now)
                 return max(1, math.ceil((1 - level) / self._limit.per_second))
-            # A large batch goes through whole and leaves a debt.
-            self._buckets[client] = (level - cost, now)
+            self._buckets[client] = (level - 1, now)
             if len(self._buckets) > _MAX_CLIENTS:
                 self._buckets.popitem(last=False)
             return 0

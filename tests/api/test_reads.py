@@ -1,0 +1,190 @@
+"""Reading: pages, one's own writes, the stream, health and metrics."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gangline.client import Client, NotYetError
+from gangline.events.log import Position, Topic
+from tests.api.fakes import World, make_world
+from tests.support.api import listening_api
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def served() -> Iterator[tuple[str, World]]:
+    """An API that listens."""
+    with listening_api() as found:
+        yield found
+
+
+def _made(number: int, job: str = "j", kind: str = "GangPlaced") -> dict[str, Any]:
+    return {"position": f"decisions-0-{number}", "at": "2026-11-30T12:00:00Z", "kind": kind,
+            "job": job, "node": None, "team": None, "detail": {}}  # fmt: skip
+
+
+def test_lists_come_in_pages(world: World) -> None:
+    """`next` begins the next page; null ends it."""
+    world.views.tables["teams"] = [{"team": str(i)} for i in range(5)]
+
+    first = world.client.get("/v1/teams?limit=3").json()
+    second = world.client.get(f"/v1/teams?limit=3&after={first['next']}").json()
+
+    assert [row["team"] for row in first["items"]] == ["0", "1", "2"]
+    assert [row["team"] for row in second["items"]] == ["3", "4"]
+    assert second["next"] is None
+
+
+def test_a_client_can_wait_for_its_own_write(served: tuple[str, World]) -> None:
+    """A read with `min_position` answers when the views have come so far."""
+    url, world = served
+    world.views.tables["jobs"] = [{"job": "j", "team": "a"}]
+    threading.Timer(0.2, lambda: setattr(world.views, "reached", Position("jobs", 0, 7))).start()
+
+    with Client(url) as client:
+        assert client.job("j", min_position="jobs-0-7")["team"] == "a"
+
+
+def test_a_view_that_does_not_come_so_far_is_said_to_be_behind() -> None:
+    """503 with Retry-After, after a bounded wait."""
+    world = make_world(wait_s=0.05)
+
+    answer = world.client.get("/v1/queue?min_position=jobs-0-7")
+
+    assert answer.status_code == 503
+    assert answer.json()["type"] == "urn:gangline:problem:not-yet"
+    assert answer.headers["retry-after"] == "1"
+
+
+def test_a_position_that_is_none_is_not_waited_for(world: World) -> None:
+    """It is a mistake of the client's."""
+    answer = world.client.get("/v1/queue?min_position=yesterday")
+
+    assert answer.status_code == 422
+    assert "topic-partition-offset" in answer.json()["detail"]
+
+
+def test_the_stream_goes_on_where_a_client_left_it(served: tuple[str, World]) -> None:
+    """A client that comes back with the last id misses nothing and sees nothing twice."""
+    url, world = served
+    world.views.made += [_made(i) for i in range(1_200)]
+
+    with Client(url) as client:
+        seen = [h for h, _ in zip(_decisions(client, after=""), range(700), strict=False)]
+        rest = _decisions(client, after=seen[-1].position)
+        assert next(rest).row["position"] == "decisions-0-700"
+    assert [h.row["position"] for h in seen] == [f"decisions-0-{i}" for i in range(700)]
+
+
+def _decisions(client: Client, *, after: str) -> Iterator[Any]:
+    return (h for h in client.events(after=after) if h is not None)
+
+
+def test_waiting_for_many_jobs_needs_one_stream(served: tuple[str, World]) -> None:
+    """Each job's exit code is there as soon as its end is decided."""
+    url, world = served
+    rows: list[dict[str, Any]] = [
+        {"job": name, "team": "a", "state": "running", "exit_code": None} for name in "abc"
+    ]
+    world.views.tables["jobs"] = rows
+
+    def end(name: str, state: str, code: int | None) -> None:
+        next(r for r in rows if r["job"] == name).update(state=state, exit_code=code)
+        world.views.made.append(_made(len(world.views.made), name, "JobFinished"))
+
+    threading.Timer(0.1, end, ["b", "failed", 3]).start()
+    threading.Timer(0.2, end, ["a", "succeeded", 0]).start()
+    threading.Timer(0.3, end, ["c", "cancelled", None]).start()
+    with Client(url) as client:
+        assert client.wait_all("abc", timeout_s=20) == {"a": 0, "b": 3, "c": 143}
+
+
+def test_waiting_ends_at_its_timeout(served: tuple[str, World]) -> None:
+    """NotYetError names who has not ended."""
+    url, _ = served
+    with Client(url) as client, pytest.raises(NotYetError, match="j"):
+        client.wait("j", timeout_s=0.5)
+
+
+def test_health_says_what_is_not_reachable(world: World) -> None:
+    """The process lives, but is not ready while the views are away."""
+    ready = world.client.get("/readyz")
+    world.views.down = True
+    away = world.client.get("/readyz")
+
+    assert (ready.status_code, away.status_code) == (200, 503)
+    assert away.json()["views"] == "no Postgres at nowhere:5432"
+    assert world.client.get("/healthz").status_code == 200
+
+
+def test_metrics_count_requests_by_route_and_show_the_cell(world: World) -> None:
+    """By route, not by path: no series for each job."""
+    world.client.get("/v1/jobs/one")
+    world.client.get("/v1/jobs/two")
+
+    text = world.client.get("/metrics").text
+
+    assert (
+        'gangline_api_requests_total{method="GET",route="/v1/jobs/{job}",status="404"} 2.0' in text
+    )
+    assert 'gangline_gpus{state="held"} 3.0' in text
+    assert 'gangline_queued_jobs{reason="capacity"} 2.0' in text
+    assert 'gangline_team_used{team="a"} 3.0' in text
+
+
+def test_metrics_survive_views_that_are_away(world: World) -> None:
+    """They say so."""
+    world.views.down = True
+
+    assert "gangline_views_up 0.0" in world.client.get("/metrics").text
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/v1/jobs?state=sleeping", 422),
+        ("/v1/jobs?limit=0", 422),
+        ("/v1/utilization?since=yesterday", 422),
+        ("/v1/utilization?since=1h&until=2h", 422),
+        ("/v1/nothing", 404),
+        ("/v1/jobs/a%20b", 422),
+    ],
+)
+def test_a_wrong_question_is_one_problem(world: World, path: str, status: int) -> None:
+    """Never a traceback, never another form."""
+    answer = world.client.get(path)
+
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["detail"]
+
+
+def test_an_operator_states_facts_about_nodes_and_teams(world: World) -> None:
+    """They stand in `control`, in order."""
+    world.views.tables["nodes"] = [{"node": "n0"}]
+
+    for path, body in (
+        ("nodes/n0/drain", {"deadline": "2h", "why": "fan"}),
+        ("nodes/n0/maintenance", {"at": "1d", "lasts": "4h"}),
+    ):
+        world.client.post(f"/v1/{path}", json=body).raise_for_status()
+    world.client.put("/v1/teams/a", json={"guaranteed": 8, "borrow": "none"}).raise_for_status()
+
+    drain, window, team = [event.body for event in world.facts(Topic.CONTROL)]
+    assert (drain.node, drain.deadline_ms, drain.why) == ("n0", 7_200_000, "fan")
+    assert (window.in_ms, window.for_ms) == (86_400_000, 14_400_000)
+    assert (team.team, team.guaranteed, team.borrow, team.weight) == ("a", 8, 0, None)
+
+
+def test_openapi_names_every_route(world: World) -> None:
+    """With the spec's schema, so that clients can be generated."""
+    document = world.client.get("/openapi.json").json()
+
+    assert "/v1/jobs/{job}/cancel" in document["paths"]
+    schema = document["paths"]["/v1/jobs"]["post"]["requestBody"]["content"]["application/json"]
+    assert {"team", "gpus", "topology", "command"} <= set(schema["schema"]["properties"])
