@@ -242,7 +242,7 @@ def _stop(state: State, job: Job, *, cause: str, grace_ms: int) -> None:
     job.stop_grace_ms = min(grace_ms, max(0, deadline - now))
     patience = state.cell.policy["stop_timeout"]
     state.wake(now + job.stop_grace_ms + patience, "stop", job.id)
-    state.causes_stale = True
+    state.freed()
     _touch_nodes(state, job)
 
 

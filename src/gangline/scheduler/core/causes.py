@@ -38,6 +38,12 @@ def explain(turn: Turn, job: Job, order: Order) -> Answer:
         return WaitCause.HOLD, f"held by {job.held_by}: {job.held_why or 'no reason given'}"
     if job.not_before_ms:
         return WaitCause.HOLD, "backed off: its program fails soon after each start"
+    if state.has_claim(job.id):
+        leaving = [*state.reservations[job.id].victims]
+        return (
+            WaitCause.CAPACITY,
+            f"needs {job.gpus} GPUs; {_some(leaving) or 'its place'} is leaving for it",
+        )
     stopped = quota.barrier(state, job.spec.team, job.gpus, preemptible=job.spec.preemptible)
     if stopped is not None:
         return WaitCause.BORROW_LIMIT, _limit_text(job, stopped)

@@ -59,7 +59,9 @@ def protected_until_ms(state: State, victim: Job) -> int:
     policy = state.cell.policy
     doubled = policy["min_runtime"] << min(victim.preemptions, 30)
     least = min(doubled, max(policy["min_runtime"], policy["min_runtime_max"]))
-    return (victim.started_ms or state.cell.now_ms + 1) + least if least else 0
+    if not least:
+        return 0
+    return victim.started_ms + least if victim.started_ms else NEVER
 
 
 def right_over(state: State, claimant: Job, victim: Job) -> str:
@@ -306,7 +308,8 @@ def claim(turn: Turn, job: Job, shape: Shape, order: Order) -> bool:
         return False
     search = Search(turn, job, shape, order)
     choice = search.best()
-    if choice is None:
+    if choice is None or not any(victim.cause for victim in choice.victims):
+        # Whoever waits only for gangs that leave anyway needs no rights.
         state.cycle_at_ms = min(state.cycle_at_ms, search.protected_ms)
         return False
     if not _within_cap(turn, job, choice):
@@ -404,15 +407,20 @@ def settle(turn: Turn) -> list[Reservation]:
 
 def _verdict(state: State, reservation: Reservation) -> str:
     """`ready`, `wait` (a node is silent, and may be heard again), or why the place is broken."""
+    job = state.jobs[reservation.job]
     verdict = "ready"
+    if quota.barrier_without_claim(state, job) is not None:
+        return "withdrawn"
     for seat in reservation.seats:
         node = state.nodes.get(seat.node)
         if node is None or node.health in (Health.LOST, Health.QUARANTINED):
             return "fault"
         if node.unready_until_ms or seat.held & ~node.sound:
             return "fault"
-        if node.service is not Service.OPEN or seat.held.bit_count() < seat.gpus:
-            return "changed" if node.service is not Service.OPEN else "fault"
+        if node.service is not Service.OPEN:
+            return "withdrawn"
+        if seat.held.bit_count() < seat.gpus:
+            return "fault"
         if node.silent_ms:
             verdict = "wait"
     return verdict

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from gangline.events.spec import UNLIMITED
-from gangline.scheduler.core.entities import Team
+from gangline.scheduler.core.entities import Job, Team
 from gangline.scheduler.core.state import ROOT, State
 
 
@@ -67,7 +67,11 @@ def effective(team: Team, use: Use) -> int:
 def barrier(state: State, team_name: str, gpus: int, *, preemptible: bool) -> Barrier | None:
     """What keeps so many more GPUs of a team out, as things stand; None for nothing."""
     team = state.teams[team_name]
-    if not preemptible and committed(team) + gpus > team.guaranteed:
+    # While others leave for a job that may only run inside the guarantee, nobody of its team may
+    # use
+    # that room up.
+    inside_only = not preemptible or state.inside_claims.get(team_name, 0) > 0
+    if inside_only and committed(team) + gpus > team.guaranteed:
         return Barrier("guarantee", team.name, committed(team), team.guaranteed)
     if not state.lending_limited:
         for above in state.chain(team_name):
@@ -76,6 +80,15 @@ def barrier(state: State, team_name: str, gpus: int, *, preemptible: bool) -> Ba
                 return Barrier("borrow", above.name, committed(above), most)
         return None
     return _effective_barrier(state, team, gpus, held)
+
+
+def barrier_without_claim(state: State, job: Job) -> Barrier | None:
+    """The same for a job whose claim is counted already."""
+    state.pledge(job.spec.team, -job.gpus)
+    try:
+        return barrier(state, job.spec.team, job.gpus, preemptible=job.spec.preemptible)
+    finally:
+        state.pledge(job.spec.team, job.gpus)
 
 
 def _effective_barrier(state: State, team: Team, gpus: int, use: Use) -> Barrier | None:
@@ -134,7 +147,7 @@ def lending(parent: Team, pool: int) -> Lending:
 
     The pool first, then who has most idle.
     """
-    needs = max(0, parent.own - pool) + sum(need(child) for child in parent.children)
+    needs = max(0, parent.own - pool) + sum(borrowed(child) for child in parent.children)
     from_pool = min(needs, max(0, pool - parent.own))
     rest = needs - from_pool
     lent: dict[str, int] = {}
@@ -146,11 +159,9 @@ def lending(parent: Team, pool: int) -> Lending:
     return Lending(lent, from_pool, rest)
 
 
-def need(team: Team) -> int:
-    """What a branch borrows from outside itself."""
-    if not team.children:
-        return max(0, team.used - team.guaranteed)
-    return lending(team, own_guarantee(team)).outside
+def borrowed(team: Team) -> int:
+    """What a branch holds beyond its guarantee."""
+    return max(0, team.used - team.guaranteed)
 
 
 def team_numbers(state: State, name: str) -> TeamNumbers:
@@ -164,7 +175,7 @@ def team_numbers(state: State, name: str) -> TeamNumbers:
     return TeamNumbers(
         used=team.used,
         guaranteed_used=min(team.used, team.guaranteed),
-        borrowed=max(0, team.used - team.guaranteed),
+        borrowed=borrowed(team),
         lent=lending(parent, pool).lent[name],
         queued=team.queued,
     )

@@ -42,7 +42,7 @@ def _rebuild_reservation(state: State, reservation: Reservation) -> None:
             state.nodes[seat.node].claimed |= seat.held
     if reservation.kind == "claim":
         job = state.jobs[reservation.job]
-        state.pledge(job.spec.team, job.gpus)
+        state.pledge_claim(job, 1)
 
 
 def _rebuild_job(state: State, job: Job) -> None:

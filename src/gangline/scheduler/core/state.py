@@ -55,6 +55,7 @@ class State:
         self.trees: dict[tuple[tuple[str, str], ...], Tree] = {(): self.tree}
         self.capacity = 0
         self.lending_limited = False
+        self.inside_claims: dict[str, int] = {}
         self.groups: dict[GroupKey, list[tuple[int, int, Job]]] = {}
         self.dependents: dict[str, list[str]] = {}
         self.reserved_on: dict[str, list[str]] = {}
@@ -199,6 +200,13 @@ class State:
         for team in self.chain(name):
             team.pledged += gpus
         self.teams[name].own_pledged += gpus
+
+    def pledge_claim(self, job: Job, sign: int) -> None:
+        """A claim of the job is counted (1), or no longer (-1)."""
+        team = job.spec.team
+        self.pledge(team, sign * job.gpus)
+        if not job.spec.preemptible:
+            self.inside_claims[team] = self.inside_claims.get(team, 0) + sign
 
     def usage_of(self, team: Team, half_life_ms: int, now_ms: int | None = None) -> int:
         """Decayed GPU-milliseconds of the branch now."""
@@ -350,7 +358,7 @@ class State:
         if reservation.kind == "claim":
             job = self.jobs[reservation.job]
             self.ungroup(job)
-            self.pledge(job.spec.team, job.gpus)
+            self.pledge_claim(job, 1)
 
     def unreserve(self, job_id: str) -> None:
         """Room is kept no longer."""
@@ -368,7 +376,7 @@ class State:
         self.freed()
         job = self.jobs[job_id]
         if reservation.kind == "claim":
-            self.pledge(job.spec.team, -job.gpus)
+            self.pledge_claim(job, -1)
         self.regroup(job)
 
     def disturb(self, job: Job) -> None:

@@ -110,10 +110,14 @@ def next_wake(state: State) -> int | None:
 
 def due(turn: Turn) -> None:
     """Whatever time has brought."""
-    timers = turn.state.timers
-    while timers and timers[0][0] <= turn.now_ms:
-        _, kind, name = heappop(timers)
-        TIMERS[kind](turn, name)
+    state = turn.state
+    while state.timers and state.timers[0][0] <= turn.now_ms:
+        woken = set()
+        while state.timers and state.timers[0][0] <= turn.now_ms:
+            woken.add(heappop(state.timers)[1:])
+        # By name, not by the time they were set for: a timer may have been set more than once.
+        for kind, name in sorted(woken):
+            TIMERS[kind](turn, name)
 
 
 def _start_due(turn: Turn, name: str) -> None:
