@@ -97,7 +97,7 @@ class Core(Protocol):
         """Decide; the state is changed by the decisions as they are made."""
         ...
 
-    def fold(self, state: State, decisions: Sequence[Decision], *, now_ms: int) -> None:
+    def fold(self, state: State, decisions: list[Decision], *, now_ms: int) -> None:
         """Apply recorded decisions."""
         ...
 

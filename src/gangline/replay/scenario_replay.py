@@ -43,7 +43,7 @@ def _check_fold(core: Core, steps: Sequence[Step]) -> None:
     state = core.new_state()
     every = max(1, len(steps) // (SNAPSHOTS + 1))
     for at, step in enumerate(steps):
-        core.fold(state, step.decisions, now_ms=step.now_ms)
+        core.fold(state, list(step.decisions), now_ms=step.now_ms)
         if core.state_digest(state) != step.digest:
             raise BrokenRuleError(Rule.REPLAY, f"another digest when step {at} is folded")
         if at % every == every - 1:

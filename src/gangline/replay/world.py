@@ -285,7 +285,7 @@ class World:
         state = self.core.new_state()
         for step in self.steps:
             if step.decisions:
-                self.core.fold(state, step.decisions, now_ms=step.now_ms)
+                self.core.fold(state, list(step.decisions), now_ms=step.now_ms)
         if self.core.state_digest(state) != self.core.state_digest(old.state):
             raise AssertionError("a new leader's state is not the old one's")
         self.core.take_touched(state)

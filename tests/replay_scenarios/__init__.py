@@ -1,0 +1,1 @@
+"""The scenario runner and what it stands on: grammar, world, agents, rules."""
