@@ -46,6 +46,10 @@ class Observer(Protocol):
         """A snapshot was written."""
         ...
 
+    def led(self, follower: Follower) -> None:
+        """A leader wrote a batch; the follower stands after it."""
+        ...
+
 
 class Silent:
     """An observer that looks away."""
@@ -60,6 +64,9 @@ class Silent:
         """Nothing."""
 
     def snapshot(self, seq: int) -> None:
+        """Nothing."""
+
+    def led(self, follower: Follower) -> None:
         """Nothing."""
 
 
@@ -202,6 +209,8 @@ class Scheduler:
             if turn is not None:
                 self._fenced = 0
                 self._observer.turn(turn)
+                if not leader.is_ahead:
+                    self._observer.led(leader.follower)
             if leader.wants_hand_over:
                 self.hand_over()
             else:

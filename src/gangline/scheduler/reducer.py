@@ -41,7 +41,7 @@ class HeartbeatReducer:
         self._returned: dict[str, int] = {}
         self._since_ms = 0
         self._newest_ms = 0
-        self._look_at_ms: int | None = 0
+        self._look_at_ms: int | None = None
         self._unsettled = False
         self._news = False
 
@@ -99,11 +99,12 @@ class HeartbeatReducer:
         if self._newest_ms > now_ms + AHEAD_TOLERANCE_MS:
             self._heard = {node: min(at, now_ms) for node, at in self._heard.items()}
             self._newest_ms = now_ms
+            self._watch(now_ms)
         for decision in decisions:
             if isinstance(decision, NodeAdded):
                 self._fleet[decision.node] = None
                 self._heard[decision.node] = now_ms
-                self._look_at_ms = 0
+                self._watch(now_ms)
             elif isinstance(decision, NodeDropped):
                 self._fleet.pop(decision.node, None)
                 self._silent.pop(decision.node, None)
@@ -115,10 +116,16 @@ class HeartbeatReducer:
             self._heard.clear()
             self._returned.clear()
             self._since_ms = self._newest_ms = now_ms
+            self._watch(now_ms)
         elif edge.kind == SILENT:
             self._silent[edge.node] = None
             self._returned.pop(edge.node, None)
         else:
             self._silent.pop(edge.node, None)
             self._returned.pop(edge.node, None)
-        self._look_at_ms = 0
+            self._watch(self._heard.get(edge.node, self._since_ms))
+
+    def _watch(self, heard_ms: int) -> None:
+        """A node was heard then, and is to be looked at before it can be silent."""
+        known = self._look_at_ms
+        self._look_at_ms = heard_ms if known is None else min(known, heard_ms)

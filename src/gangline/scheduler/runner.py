@@ -5,9 +5,10 @@ from __future__ import annotations
 import signal
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -15,6 +16,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, star
 
 from gangline.events.bus import open_log
 from gangline.scheduler import core as real_core
+from gangline.scheduler.checkpoints import CheckpointWriter, load_private_key
 from gangline.scheduler.clock import WallWatch
 from gangline.scheduler.leader import Outside, Turn, Who
 from gangline.scheduler.ports import SystemMachine
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from gangline.events.log import Log
-    from gangline.scheduler.ports import Core
+    from gangline.scheduler.follower import Follower
+    from gangline.scheduler.ports import Core, State
 
 TURN_S: Final = 0.25
 _BUCKETS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
@@ -36,8 +39,9 @@ class SchedulerSettings:
     """How to run one scheduler.
 
     bus: the log's URL. index: its place among the cell's schedulers, from 0; the lower takes over
-    first. metrics_port: where to serve metrics, None for nowhere. environ: where drivers find
-    their own settings.
+    first. metrics_port: where to serve metrics, None for nowhere. checkpoint_dir, checkpoint_key:
+    where signed checkpoints go, best on another machine, and the Ed25519 key (PEM) that signs them.
+    environ: where drivers find their own settings.
     """
 
     bus: str
@@ -46,13 +50,24 @@ class SchedulerSettings:
     index: int = 0
     metrics_port: int | None = None
     snapshot_every: int = 2_000
+    checkpoint_dir: Path | None = None
+    checkpoint_key: Path | None = None
     environ: Mapping[str, str] | None = None
 
 
 class Reporter:
     """Metrics and one JSON line for each change of role and each warning."""
 
-    def __init__(self, settings: SchedulerSettings, registry: CollectorRegistry) -> None:
+    def __init__(
+        self,
+        settings: SchedulerSettings,
+        registry: CollectorRegistry,
+        *,
+        checkpoints: CheckpointWriter | None = None,
+        state_digest: Callable[[State], bytes] = real_core.state_digest,
+    ) -> None:
+        self._checkpoints = checkpoints
+        self._state_digest = state_digest
         logger = structlog.wrap_logger(
             structlog.PrintLogger(sys.stderr),
             processors=[
@@ -108,6 +123,20 @@ class Reporter:
         """A snapshot was written."""
         self._log.info("snapshot", seq=seq)
 
+    def led(self, follower: Follower) -> None:
+        """Sign where the log stands, if it is time. A folder that is full stops nobody."""
+        if self._checkpoints is None:
+            return
+        try:
+            path = self._checkpoints.write_if_due(
+                follower, state_digest=lambda: self._state_digest(follower.state)
+            )
+        except OSError as error:
+            self.warn(f"no signed checkpoint was written: {error}")
+        else:
+            if path is not None:
+                self._log.info("checkpoint", path=str(path))
+
     def wall_clock_stepped(self, step_ms: int) -> None:
         """The alarm of the machine's wall clock; nothing else comes of it."""
         self._wall_steps.inc()
@@ -141,9 +170,14 @@ def run_scheduler(settings: SchedulerSettings, *, core: Core | None = None) -> N
     LogUnreachableError or TopicsMissingError when the log is not there at the start.
     """
     registry = CollectorRegistry()
-    reporter = Reporter(settings, registry)
-    stop = StopFlag()
     chosen: Core = real_core if core is None else core
+    reporter = Reporter(
+        settings,
+        registry,
+        checkpoints=_checkpoints(settings),
+        state_digest=chosen.state_digest,
+    )
+    stop = StopFlag()
     log = open_log(settings.bus, settings.cell, environ=settings.environ)
     with _signals(stop):
         if settings.metrics_port is not None:
@@ -152,6 +186,14 @@ def run_scheduler(settings: SchedulerSettings, *, core: Core | None = None) -> N
             serve(log, settings, reporter=reporter, stop=stop, core=chosen)
         finally:
             log.close()
+
+
+def _checkpoints(settings: SchedulerSettings) -> CheckpointWriter | None:
+    """The writer that the settings ask for; CheckpointError when its key cannot be used."""
+    if settings.checkpoint_dir is None or settings.checkpoint_key is None:
+        return None
+    key = load_private_key(settings.checkpoint_key)
+    return CheckpointWriter(settings.checkpoint_dir, key, cell=settings.cell)
 
 
 def serve(
