@@ -40,7 +40,10 @@ def apply(state: State, decision: d.Decision, now_ms: int) -> None:
         raise BrokenInvariantError(message)
     cell.now_ms = now_ms
     state.touch(cell)
-    APPLIERS[type(decision)](state, decision)
+    kind = type(decision)
+    APPLIERS[kind](state, decision)
+    if kind not in QUIET:
+        state.causes_stale = True
 
 
 def fold(state: State, decisions: list[d.Decision], *, now_ms: int) -> None:
@@ -307,7 +310,8 @@ def _member_ended(state: State, decision: d.MemberEnded) -> None:
         reason=decision.reason,
         presumed=decision.presumed,
     )
-    job.ended = (*job.ended, end)
+    others = tuple(e for e in job.ended if e.node != decision.node)
+    job.ended = (*others, end)
     if decision.reason == "infrastructure":
         _blame(job, decision.node)
     state.touched[decision.node] = None
@@ -392,6 +396,11 @@ def _reservation_planned(state: State, decision: d.ReservationPlanned) -> None:
 def _reservation_released(state: State, decision: d.ReservationReleased) -> None:
     state.unreserve(decision.job)
 
+
+QUIET: Final = frozenset(
+    {d.WaitCauseChanged, d.InputRejected, d.MembersReady, d.CheckpointRecorded}
+)
+"""Decisions that give no waiting job another cause."""
 
 APPLIERS: Final[Mapping[type, Callable[[State, Any], None]]] = {
     d.JobQueued: _job_queued,

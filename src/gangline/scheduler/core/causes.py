@@ -29,6 +29,20 @@ MOST_NAMED: Final = 3
 def explain(turn: Turn, job: Job, order: Order) -> Answer:
     """The first cause that holds for a waiting job, and its text."""
     state = turn.state
+    own = _own(state, job)
+    if own is not None:
+        return own
+    if state.has_claim(job.id):
+        leaving = _some(list(state.reservations[job.id].victims)) or "its place"
+        return WaitCause.CAPACITY, f"needs {job.gpus} GPUs; {leaving} is leaving for it"
+    stopped = quota.barrier(state, job.spec.team, job.gpus, preemptible=job.spec.preemptible)
+    if stopped is not None:
+        return WaitCause.BORROW_LIMIT, _limit_text(job, stopped)
+    return _room(turn, job, order)
+
+
+def _own(state: State, job: Job) -> Answer | None:
+    """A cause that lies with the job itself, whatever room there is."""
     if job.phase is not Phase.QUEUED:
         return WaitCause.STARTING, f"attempt {job.attempt} is {job.phase.name.lower()}"
     if job.waiting_for:
@@ -38,16 +52,7 @@ def explain(turn: Turn, job: Job, order: Order) -> Answer:
         return WaitCause.HOLD, f"held by {job.held_by}: {job.held_why or 'no reason given'}"
     if job.not_before_ms:
         return WaitCause.HOLD, "backed off: its program fails soon after each start"
-    if state.has_claim(job.id):
-        leaving = [*state.reservations[job.id].victims]
-        return (
-            WaitCause.CAPACITY,
-            f"needs {job.gpus} GPUs; {_some(leaving) or 'its place'} is leaving for it",
-        )
-    stopped = quota.barrier(state, job.spec.team, job.gpus, preemptible=job.spec.preemptible)
-    if stopped is not None:
-        return WaitCause.BORROW_LIMIT, _limit_text(job, stopped)
-    return _room(turn, job, order)
+    return None
 
 
 def _limit_text(job: Job, stopped: quota.Barrier) -> str:

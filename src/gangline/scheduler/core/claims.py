@@ -409,8 +409,10 @@ def _verdict(state: State, reservation: Reservation) -> str:
     """`ready`, `wait` (a node is silent, and may be heard again), or why the place is broken."""
     job = state.jobs[reservation.job]
     verdict = "ready"
-    if quota.barrier_without_claim(state, job) is not None:
+    if quota.barrier_without_claim(state, job, quota.projected) is not None:
         return "withdrawn"
+    if quota.barrier_without_claim(state, job) is not None:
+        verdict = "wait"  # for gangs of its own branch that are leaving
     for seat in reservation.seats:
         node = state.nodes.get(seat.node)
         if node is None or node.health in (Health.LOST, Health.QUARANTINED):

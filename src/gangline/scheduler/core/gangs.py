@@ -25,11 +25,13 @@ from gangline.events.decisions import Outcome, StopCause
 from gangline.scheduler.core import health
 from gangline.scheduler.core.apply import FENCED
 from gangline.scheduler.core.entities import Job, Node
+from gangline.scheduler.core.fleet import mask_of
 from gangline.scheduler.core.inputs import Fact
 from gangline.scheduler.core.lifecycle import Phase
 from gangline.scheduler.core.turn import Refusal, Turn
 
 FREE_CAUSES: Final = (StopCause.PREEMPTED, StopCause.DRAINED, StopCause.MAINTENANCE)
+_MOST_DOUBLINGS: Final = 20
 HOLDING: Final = (Phase.STARTING, Phase.RUNNING, Phase.STOPPING)
 
 
@@ -140,11 +142,24 @@ def member_exited(turn: Turn, fact: Fact, body: f.MemberExited) -> None:
     job = member_of(turn, fact, body)
     if job is None:
         return
-    if any(end.node == body.node for end in job.ended):
+    known = next((end for end in job.ended if end.node == body.node), None)
+    if known is not None and not known.presumed:
         turn.refuse(fact, Refusal.DUPLICATE)
         return
     end_member(turn, job, body.node, code=body.code, signal=body.signal, reason=body.reason)
+    if known is not None:
+        return  # what was presumed is certain now: nothing of it lingers there
+    if body.reason == "infrastructure" and node is not None:
+        suspect_early(turn, job, node)
     after_end(turn, job)
+
+
+def suspect_early(turn: Turn, job: Job, node: Node) -> None:
+    """Suspect a node on which an attempt broke down at once though no fault is known of it."""
+    seat = job.seats[node.gangs[job.id]]
+    ran_ms = turn.now_ms - (job.started_ms or turn.now_ms)
+    if ran_ms < turn.state.cell.policy["crash_loop_under"] and not node.bad & mask_of(seat.gpus):
+        health.mark_unready(turn, node, job)
 
 
 def _lingered(turn: Turn, node: Node, job: str, attempt: int) -> bool:
@@ -240,13 +255,12 @@ def release(turn: Turn, job: Job) -> None:
         lingering=presumed,
     )
     code = next((e.code for e in job.ended if e.code), 0)
-    fresh_failure = cause is StopCause.USER
-    short = fresh_failure and running_ms < turn.state.cell.policy["crash_loop_under"]
+    short = running_ms < turn.state.cell.policy["crash_loop_under"]
     turn.decide(released)
     if outcome is not None:
         finish(turn, job, outcome=outcome[0], reason=outcome[1], code=code)
         return
-    requeue(turn, job, cause=cause, failed=fresh_failure, short=short)
+    requeue(turn, job, cause=cause, short=short)
 
 
 def _release_cause(job: Job) -> StopCause:
@@ -277,17 +291,14 @@ def _outcome(
     return None
 
 
-def requeue(turn: Turn, job: Job, *, cause: StopCause, failed: bool, short: bool) -> None:
-    """The job waits again.
+def requeue(turn: Turn, job: Job, *, cause: StopCause, short: bool) -> None:
+    """Let the job wait again.
 
-    Crash loops are backed off, and a job under which nodes keep failing is held.
+    Crash loops are backed off, and a job under which node after node fails is held.
     """
     policy = turn.state.cell.policy
-    retries = job.retries_used + (1 if failed else 0)
-    wait_ms = 0
-    if short:
-        doubled = policy["crash_loop_backoff"] << min(retries - 1, 20)
-        wait_ms = min(doubled, policy["crash_loop_backoff_max"])
+    retries = job.retries_used + (1 if cause is StopCause.USER else 0)
+    wait_ms = _backoff_ms(turn, job, cause=cause, retries=retries) if short else 0
     turn.decide(
         d.JobRequeued(
             job=job.id,
@@ -301,6 +312,24 @@ def requeue(turn: Turn, job: Job, *, cause: StopCause, failed: bool, short: bool
     if job.failures >= most and len(job.failed_nodes) >= most and not job.held_by:
         why = f"{len(job.failed_nodes)} infrastructure failures in a row without new progress"
         turn.decide(d.JobHeld(job=job.id, by="scheduler", why=why))
+
+
+def _backoff_ms(turn: Turn, job: Job, *, cause: StopCause, retries: int) -> int:
+    """How long an attempt that ended soon after its start is put off.
+
+    A first bad node costs nothing.
+    """
+    policy = turn.state.cell.policy
+    if cause is StopCause.USER:
+        times = retries
+    elif cause is StopCause.INFRASTRUCTURE:
+        times = job.failures - 1
+    else:
+        return 0
+    if times < 1:
+        return 0
+    doubled = policy["crash_loop_backoff"] << min(times - 1, _MOST_DOUBLINGS)
+    return min(doubled, policy["crash_loop_backoff_max"])
 
 
 def finish(turn: Turn, job: Job, *, outcome: Outcome, reason: str = "", code: int = 0) -> None:

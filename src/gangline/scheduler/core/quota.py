@@ -44,6 +44,11 @@ def held(team: Team) -> int:
     return team.own + max(0, team.own_pledged)
 
 
+def to_hold(team: Team) -> int:
+    """GPUs that a team's own jobs will hold when claims are met and what leaves has left."""
+    return team.own + team.own_pledged
+
+
 def committed(team: Team) -> int:
     """The same of the whole branch."""
     return team.used + max(0, team.pledged)
@@ -64,29 +69,41 @@ def effective(team: Team, use: Use) -> int:
     return total
 
 
-def barrier(state: State, team_name: str, gpus: int, *, preemptible: bool) -> Barrier | None:
-    """What keeps so many more GPUs of a team out, as things stand; None for nothing."""
+def projected(team: Team) -> int:
+    """GPUs that the branch will hold when claims are met and what leaves has left."""
+    return team.used + team.pledged
+
+
+def barrier(
+    state: State, team_name: str, gpus: int, *, preemptible: bool, count: Use = committed
+) -> Barrier | None:
+    """What keeps so many more GPUs of a team out, as things stand; None for nothing.
+
+    count: how a team's use is counted.
+    """
     team = state.teams[team_name]
     # While others leave for a job that may only run inside the guarantee, nobody of its team may
     # use
     # that room up.
     inside_only = not preemptible or state.inside_claims.get(team_name, 0) > 0
-    if inside_only and committed(team) + gpus > team.guaranteed:
-        return Barrier("guarantee", team.name, committed(team), team.guaranteed)
+    if inside_only and count(team) + gpus > team.guaranteed:
+        return Barrier("guarantee", team.name, count(team), team.guaranteed)
     if not state.lending_limited:
         for above in state.chain(team_name):
             most = above.guaranteed + above.borrow
-            if above.borrow != UNLIMITED and committed(above) + gpus > most:
-                return Barrier("borrow", above.name, committed(above), most)
+            if above.borrow != UNLIMITED and count(above) + gpus > most:
+                return Barrier("borrow", above.name, count(above), most)
         return None
-    return _effective_barrier(state, team, gpus, held)
+    return _effective_barrier(state, team, gpus, held if count is committed else to_hold)
 
 
-def barrier_without_claim(state: State, job: Job) -> Barrier | None:
+def barrier_without_claim(state: State, job: Job, count: Use = committed) -> Barrier | None:
     """The same for a job whose claim is counted already."""
     state.pledge(job.spec.team, -job.gpus)
     try:
-        return barrier(state, job.spec.team, job.gpus, preemptible=job.spec.preemptible)
+        return barrier(
+            state, job.spec.team, job.gpus, preemptible=job.spec.preemptible, count=count
+        )
     finally:
         state.pledge(job.spec.team, job.gpus)
 
