@@ -1,4 +1,4 @@
-# ruff: noqa: INP001 - a folder of scripts, no package
+# ruff: noqa: INP001, T201 - a folder of scripts, no package
 """A small all-reduce over the gang's rendezvous, with nothing but sockets.
 
     RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 python examples/allreduce.py
@@ -96,7 +96,7 @@ def main() -> None:
     """Add up all ranks' numbers and say what came out."""
     with Ring() as ring:
         (total,) = ring.sum([ring.rank + 1])
-        print(f"rank {ring.rank} of {ring.world_size}: the sum is {total}", flush=True)  # noqa: T201
+        print(f"rank {ring.rank} of {ring.world_size}: the sum is {total}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-# ruff: noqa: INP001 - a folder of scripts, no package
+# ruff: noqa: INP001, T201 - a folder of scripts, no package
 """A training program in miniature: it counts, adds up over the gang, saves, resumes and stops.
 
     python examples/train_counter.py --steps 100 --step-s 0.1
@@ -89,7 +89,7 @@ def _log_step(path: str, rank: int, step: int) -> None:
 
 
 def _say(text: str) -> None:
-    print(text, flush=True)  # noqa: T201
+    print(text, flush=True)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gangline.events.batch import AssignedMember, MemberPhase, NodeAssignment
@@ -43,6 +44,12 @@ def spec(
         checkpoint=checkpoint,
         private=private(command, **hidden),
     )
+
+
+def as_user(given: Spec, user: str) -> Spec:
+    """The same, run as this user."""
+    plain = json.loads(given.private.ciphertext)
+    return replace(given, private=Private(ciphertext=json.dumps({**plain, "user": user}).encode()))
 
 
 def member(

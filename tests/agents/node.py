@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gangline.agents import core
 from gangline.agents.core import Key, NodeState, Presence
@@ -40,12 +40,11 @@ class Node:
         """Its check found nothing wrong."""
         self.give(core.Checked(key=Key(job, attempt), address="10.0.0.1", port=port))
 
-    def running(self, job: str = "job", *, attempt: int = 1, **more: object) -> None:
+    def running(self, job: str = "job", *, attempt: int = 1, **more: Any) -> None:
         """Bring a member from nothing to its ranks running; it is the only one listed."""
-        self.told(make.member(job, attempt=attempt, **more))  # type: ignore[arg-type]
+        self.told(make.member(job, attempt=attempt, **more))
         self.checked(job, attempt)
-        run = make.member(job, attempt=attempt, phase=MemberPhase.RUN, **more)  # type: ignore[arg-type]
-        self.told(run)
+        self.told(make.member(job, attempt=attempt, phase=MemberPhase.RUN, **more))
         self.give(core.Started(Key(job, attempt)))
 
     def restart(self, *found: core.Found, boot_id: str = BOOT) -> list[core.Action]:

@@ -68,6 +68,7 @@ class Plan:
     cleanup: a command to run when all is over (a container's removal), empty for none. log_bytes,
     log_files: when an output file is rotated, and how many old ones are kept. cgroup: a folder of
     cgroup v2 to live in, empty for none. checkpoints: the folder to save in, made for the user.
+    stuck_ms: how long after the first SIGKILL whoever is left counts as unkillable.
     """
 
     token: str
@@ -79,6 +80,7 @@ class Plan:
     log_files: int = 3
     cgroup: str = ""
     checkpoints: str = ""
+    stuck_ms: int = 60_000
 
     def save(self, folder: Path) -> None:
         """Write it where the supervisor looks for it."""

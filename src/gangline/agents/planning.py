@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gangline.agents import container, environment
+from gangline.agents import cgroups, container, environment
 from gangline.agents import plan as files
 from gangline.agents.attempts import folder_name
 from gangline.agents.core import Key
@@ -58,6 +58,8 @@ class Planner:
             cleanup=container.cleanup(order, self._settings),
             log_bytes=self._settings.log_bytes,
             log_files=self._settings.log_files,
+            stuck_ms=int(self._settings.stuck_s * 1000),
+            cgroup=str(self.make_cgroup(folder) or ""),
             checkpoints=str(self.checkpoint_folder(order)),
         )
 
@@ -100,6 +102,11 @@ class Planner:
             base={name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
             user=run.env,
         )
+
+    def make_cgroup(self, folder: Path) -> Path | None:
+        """The attempt's own, None where there is none."""
+        parent = self._settings.cgroup
+        return None if parent is None else cgroups.make(parent, folder.name)
 
     def checkpoint_folder(self, order: AssignedMember) -> Path:
         """Where the attempt saves: under the job's own root if its environment names one."""

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import gangline
-from gangline.agents import environment, preflight, procfs, supervisor
+from gangline.agents import cgroups, environment, preflight, procfs, supervisor
 from gangline.agents import plan as files
 from gangline.agents.attempts import Attempt, folder_name, read_intent, write_intent
 from gangline.agents.core import (
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from gangline.events.spec import Private
 
 _FAST_S: Final = 0.05
-_STUCK_MS: Final = 60_000
 _LOST: Final = files.Result(
     code=0, reason="infrastructure", detail="the supervisor of its processes died"
 )
@@ -149,7 +148,7 @@ class ProcessExecutor:
             answer = preflight.look(
                 check, self._settings, address=self._address, unseal=self._unseal
             )
-        except Exception as error:  # noqa: BLE001 - whatever it trips over, the core needs an answer
+        except Exception as error:  # noqa: BLE001 - the core needs an answer
             answer = Checked(key=key, problem=f"the check failed: {error!r}"), None
         self._answers.put(answer)
         self.wake()
@@ -278,11 +277,14 @@ class ProcessExecutor:
         return [Lost(attempt.key)]
 
     def _sweep(self, attempt: Attempt) -> list[Cue]:
+        if self._settings.cgroup is not None:
+            cgroups.kill(str(self._settings.cgroup / attempt.folder.name))
         if attempt.sweep():
             _LOST.save(attempt.folder)
             how = Exit(code=_LOST.code, reason=_LOST.reason, detail=_LOST.detail)
             return self._end(attempt, how)
-        if procfs.boot_ms() - attempt.swept_since_ms > _STUCK_MS and not attempt.stuck:
+        swept_ms = procfs.boot_ms() - attempt.swept_since_ms
+        if swept_ms > self._settings.stuck_s * 1000 and not attempt.stuck:
             attempt.stuck = True
             return [Stuck(attempt.key, f"processes of {attempt.key.job} survive SIGKILL")]
         return []
@@ -294,6 +296,8 @@ class ProcessExecutor:
         if seen is None:
             return []
         attempt.let_go()
+        if self._settings.cgroup is not None:
+            cgroups.remove(self._settings.cgroup / attempt.folder.name)
         self._lookout.forget(attempt.key)
         del self._attempts[attempt.key]
         return [*seen, Ended(attempt.key, how)]

@@ -12,17 +12,23 @@ from pathlib import Path
 class AgentSettings:
     """How an agent is set up.
 
-    bus, cell: which log. folder: the agent's own, on a local disk: journal, spool, attempts.
-    gpus: how many to claim, None to ask nvidia-smi. path, levels: where the node stands in the
-    fleet's tree; only believed under `auto_admit`. address: where other nodes reach this one,
-    empty to find out. checkpoints: the root of all checkpoint folders, on a disk that all nodes
-    share. log_address, log_port: where the logs are served (port 0: any, None: not at all);
-    log_token: who has it may read them, empty for one made in the folder. health_command: run
-    every health_interval_s, see health.py. supervisor_prefix: words before the supervisor's
-    command (`systemd-run --scope …`). min_free_bytes: less on the folder's disk counts as a
-    fault. keep_s: how long the files of ended attempts stay. lease_s, lease_grace_s: for
-    at-most-one writers, together shorter than the scheduler's `lost_after`. container: the
-    command line of docker or podman.
+    bus, cell: which log. folder: the agent's own, on a local disk: journal, spool, attempts. gpus:
+    how many to claim, None to ask nvidia-smi. path, levels: where the node stands in the fleet's
+    tree; only believed under `auto_admit`. address: where other nodes reach this one, empty to
+    find out. checkpoints: the root of all checkpoint folders, on a disk that all nodes share.
+
+    log_address, log_port: where the logs are served (port 0: any, None: not at all). log_token:
+    who has it may read them, empty for one made in the folder. log_bytes, log_files: when a log is
+    rotated, and how many old parts are kept. keep_s: how long the files of ended attempts stay.
+
+    health_command: run every health_interval_s, see health.py. min_free_bytes: less on the
+    folder's disk counts as a fault. stuck_s: who survives SIGKILL for so long makes the node
+    faulty. lease_s, lease_grace_s: for at-most-one writers, together shorter than the scheduler's
+    `lost_after`.
+
+    supervisor_prefix: words before the supervisor's command (`systemd-run --scope …`). container:
+    the command line of docker or podman. cgroup: a folder of cgroup v2 that is ours, for one group
+    an attempt below it. ports: first and end of the range for rendezvous.
     """
 
     node: str
@@ -46,6 +52,8 @@ class AgentSettings:
     health_interval_s: float = 60.0
     supervisor_prefix: tuple[str, ...] = ()
     container: tuple[str, ...] = ("docker",)
+    cgroup: Path | None = None
+    stuck_s: float = 60.0
     ports: tuple[int, int] = (20_000, 32_000)
     min_free_bytes: int = 64 * 1024 * 1024
     keep_s: float = 7 * 24 * 3600.0

@@ -31,8 +31,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from gangline.agents import cgroups, procfs
 from gangline.agents import plan as files
-from gangline.agents import procfs
 from gangline.agents.rotation import rotate
 
 TICK_MS: Final = 1000
@@ -40,7 +40,6 @@ KILL_TICK_MS: Final = 50
 FAILURE_TERM_MS: Final = 5_000
 FAILURE_KILL_MS: Final = 10_000
 LEFTOVER_KILL_MS: Final = 2_000
-STUCK_MS: Final = 60_000
 STOPPED_CODE: Final = 75
 """How a program that saved on our signal and leaves work undone exits (EX_TEMPFAIL)."""
 _NEVER: Final = 1 << 62
@@ -69,6 +68,7 @@ class Supervisor:
 
         One that cannot be started counts as failed with 126 or 127, as in a shell.
         """
+        cgroups.enter(self._plan.cgroup, "ranks")
         for rank in self._plan.ranks:
             try:
                 self._ranks[self._spawn(rank)] = rank.rank
@@ -77,6 +77,7 @@ class Supervisor:
                 self._detail = f"cannot start rank {rank.rank}: {error}"
                 self._note_exit(rank.rank, code, 0)
                 break
+        cgroups.enter(self._plan.cgroup, "supervisor")
         started = {"version": files.VERSION, "at_ms": procfs.boot_ms(), "pids": [*self._ranks]}
         files.write(self._folder / files.STARTED, started)
 
@@ -137,8 +138,9 @@ class Supervisor:
         """Signal or kill, if it is time."""
         if now >= self._kill_ms:
             self._killed_ranks = self._killed_ranks or not self._all_ranks_gone()
+            cgroups.kill(self._plan.cgroup)
             procfs.send_all(mine, signal.SIGKILL, still=self._is_mine)
-            if now >= self._kill_ms + STUCK_MS and not self._stuck:
+            if now >= self._kill_ms + self._plan.stuck_ms and not self._stuck:
                 self._stuck = True
                 files.write(self._folder / files.STUCK, {"version": files.VERSION, "pids": mine})
         elif now >= self._term_ms and not self._termed:
@@ -188,11 +190,13 @@ class Supervisor:
         return not self._ranks
 
     def _mine(self) -> list[int]:
-        """Everybody who is left: below us, or with our token."""
-        return sorted({*procfs.descendants(os.getpid()), *procfs.with_token(self._plan.token)})
+        """Everybody who is left: below us, with our token, or in our cgroup."""
+        below = procfs.descendants(os.getpid())
+        named = procfs.with_token(self._plan.token)
+        return sorted({*below, *named, *cgroups.pids(self._plan.cgroup)})
 
     def _is_mine(self, pid: int) -> bool:
-        return procfs.has_token(pid, self._plan.token) or pid in procfs.descendants(os.getpid())
+        return procfs.has_token(pid, self._plan.token) or pid in self._mine()
 
     # --- the end ---------------------------------------------------------------------------------
 
@@ -282,19 +286,12 @@ def _make_folders(folder: Path, plan: files.Plan) -> None:
             os.chown(plan.checkpoints, user, group)
 
 
-def _join_cgroup(folder: str) -> None:
-    if folder:
-        with contextlib.suppress(OSError):
-            Path(folder, "cgroup.procs").write_text(str(os.getpid()))
-
-
 def supervise(folder: Path) -> None:
     """One attempt from its plan to its result."""
     wake = _listen()
     plan = files.Plan.load(folder)
     (folder / files.PLAN).unlink()
     procfs.become_subreaper()
-    _join_cgroup(plan.cgroup)
     me = procfs.myself()
     who = {"boot_id": me.boot_id, "pid": me.pid, "start_ticks": me.start_ticks}
     files.write(folder / files.SUPERVISOR, {"version": files.VERSION, **who})
