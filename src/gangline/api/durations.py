@@ -41,6 +41,11 @@ def _parse_seconds(seconds: float) -> int:
     return round(min(seconds, MAX_MS) * 1_000)
 
 
+def is_duration(text: str) -> bool:
+    """Whether a text is written as a duration."""
+    return len(text) <= _MAX_TEXT and _WHOLE.fullmatch(text) is not None
+
+
 def parse_at_ms(text: str, *, now_ms: int) -> int:
     """Milliseconds since the epoch of a time (ISO 8601), or of so long ago (`10m`); ValueError."""
     if _WHOLE.fullmatch(text):

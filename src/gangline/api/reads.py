@@ -12,6 +12,7 @@ from fastapi import APIRouter, Depends, Query, Request
 
 from gangline.api.auth import Verb, authorise
 from gangline.api.durations import parse_at_ms
+from gangline.api.history import At, OpenPast, moment_of, now
 from gangline.api.jobs import Caller, OpenDesk
 from gangline.api.names import Name
 from gangline.api.nearest import nearest
@@ -124,8 +125,10 @@ def job_spec(job: Name, views: OpenViews, desk: OpenDesk, caller: Caller) -> dic
 
 
 @router.get("/jobs/{job}/why")
-def why(job: Name, views: OpenViews, _: Caller) -> dict[str, Any]:
-    """Why a job waits now, or what became of it."""
+def why(job: Name, views: OpenViews, past: OpenPast, _: Caller, at: At = "") -> dict[str, Any]:
+    """Why a job waits now, or what became of it; `at`: why it waited then."""
+    if at:
+        return past.why(job, moment_of(at, now_ms=now()))
     row = job_or_problem(views, job)
     found = {name: row[name] for name in ("job", "state", "reason", "reason_text")}
     waiting = views.rows("queue", where={"job": job}, after="", limit=1)

@@ -14,6 +14,7 @@ from gangline.api.nearest import nearest
 
 FAILED: Final = 1
 USAGE: Final = 2
+NOT_FOUND: Final = 3
 INTERRUPTED: Final = 130
 # By name, so that an error's module is not imported before it is raised.
 _CODES: Final = {
@@ -30,6 +31,9 @@ _CODES: Final = {
     "TokensError": 2,
     "BadInputError": 2,
     "LogFileError": 2,
+    "RebuildError": 1,
+    "LogDifferenceError": 1,
+    "ChainBrokenError": 1,
     "GanglineError": 1,
     "LogError": 1,
     "LocalServerError": 1,

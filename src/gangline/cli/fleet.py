@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 import click
 
@@ -70,7 +71,7 @@ def set_team(*, team: str, output: str | None, **fields: Any) -> None:  # noqa: 
     """Make a team, or change what is named; the rest keeps its values."""
     body = {name: _number(value) for name, value in fields.items() if value is not None}
     with connect() as client:
-        done = client.request("PUT", f"/v1/teams/{team}", body=body)
+        done = client.request("PUT", f"/v1/teams/{quote(team, safe='')}", body=body)
         _told({"team": team, **done}, output, f"team {team} is set")
 
 
@@ -100,7 +101,7 @@ def command_nodes(*, health: str | None, service: str | None, output: str | None
 def _each_node(nodes: Iterable[str], verb: str, body: Any, output: str | None, word: str) -> None:  # noqa: ANN401
     with connect() as client:
         for node in nodes:
-            done = client.request("POST", f"/v1/nodes/{node}/{verb}", body=body)
+            done = client.request("POST", f"/v1/nodes/{quote(node, safe='')}/{verb}", body=body)
             _told({"node": node, **done}, output, f"{word} {node}")
 
 

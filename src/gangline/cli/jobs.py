@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 import click
 
@@ -251,11 +252,13 @@ def _because(row: Row) -> str:
 
 @click.command("why")
 @click.argument("job")
+@click.option("--at", help="Why it waited then: a time, `10m` (ago), or seq:N.")
 @output_options
-def command_why(*, job: str, output: str | None) -> None:
+def command_why(*, job: str, at: str | None, output: str | None) -> None:
     """Why a job waits, in plain words."""
     with connect() as client:
-        found = client.request("GET", f"/v1/jobs/{job}/why")
+        path = f"/v1/jobs/{quote(job, safe='')}/why"
+        found = client.request("GET", path, params={"at": at})
         put_one(found, output=output, key="job", text=_why_lines)
 
 
@@ -293,7 +296,7 @@ def command_events(*, job: str | None, follow: bool, output: str | None) -> None
 def _life(client: Client, job: str | None, *, follow: bool) -> Iterator[Row]:
     """Decisions of a job so far, and then as they come."""
     if job and not follow:
-        yield from client.pages(f"/v1/jobs/{job}/events")
+        yield from client.pages(f"/v1/jobs/{quote(job, safe='')}/events")
         return
     for happening in client.events(job=job or "", after="" if job else "end"):
         if happening is not None:

@@ -52,11 +52,13 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "projector": (_SERVERS, "Keep the views up to date."),
     "agent": (_SERVERS, "Run a node's agent."),
     "api": (_SERVERS, "Run the REST API and the page."),
-    "replay": (_REPLAY, "Read a history again: verify it."),
+    "views": (_SERVERS, "Build views anew."),
+    "replay": (_REPLAY, "Read a history again: verify, show, at."),
     "scenario": (_REPLAY, "Run scenario files on the real core."),
     "workload": (_SIMULATE, "Make up a workload."),
     "import": (_SIMULATE, "Turn a public trace into a trace CSV."),
     "init": (_SERVERS, "Make the topics of a cell."),
+    "acl": (_SERVERS, "Print the rights of each role on Kafka."),
 }
 """Name of each subcommand: the module that has it (as `command_NAME`), and its line of help."""
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gangline.cli.output import Row, output_options, put_one
+from gangline.cli.errors import NOT_FOUND
+from gangline.cli.output import Column, Row, output_options, put, put_one, say, seconds
 from gangline.cli.progress import Progress
 
 if TYPE_CHECKING:
@@ -138,3 +141,67 @@ def _verify_lines(row: Row) -> Iterator[str]:
         yield f"  {row['unchecked_edges']} steps whose heartbeats are no longer kept"
     for note in row["notes"]:
         yield f"  {note}"
+
+
+@command_replay.command("at")
+@click.argument("when", metavar="T")
+@source_options
+@output_options
+def command_at(
+    *, when: str, bus: str | None, cell: str, file: Path | None, output: str | None
+) -> None:
+    """The whole state at T: a time, milliseconds since the epoch, seq:N, or now."""
+    from gangline.replay.timetravel import parse_when, state_at  # noqa: PLC0415 - the core
+
+    try:
+        moment = parse_when(when)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    with opened(bus, cell, file) as source:
+        state = state_at(source, moment)
+    put_one(state, output=output, key="state_digest", text=_state_lines)
+
+
+def _state_lines(state: Row) -> Iterator[str]:
+    """A state for people: fleet, queue, placements, teams."""
+    at = datetime.fromtimestamp(state["at_ms"] / 1_000, UTC)
+    yield f"{at:%Y-%m-%d %H:%M:%S} UTC, batch {state['seq']}, term {state['term']}, digest "
+    yield f"  {state['state_digest']}"
+    yield "fleet: " + ", ".join(f"{name} {value}" for name, value in state["fleet"].items())
+    for team in state["teams"]:
+        yield (
+            f"team {team['team']}: {team['used']} of {team['guaranteed']} GPUs, "
+            f"{team['borrowed']} borrowed, {team['lent']} lent, {team['queued']} jobs wait"
+        )
+    for row in state["placements"]:
+        nodes = ",".join(seat["node"] for seat in row["seats"])
+        yield f"{row['state']}: {row['job']} ({row['team']}, {row['gpus']} GPUs) on {nodes}"
+    for row in state["queue"]:
+        yield (
+            f"waits {row['position']}: {row['job']} ({row['team']}, {row['gpus']} GPUs) for "
+            f"{seconds(row['waited_ms'] / 1_000)}: {row['reason']} {row['reason_text']}".rstrip()
+        )
+
+
+@command_replay.command("show")
+@click.argument("job")
+@source_options
+@output_options
+def command_show(
+    *, job: str, bus: str | None, cell: str, file: Path | None, output: str | None
+) -> int:
+    """A job's whole life, from the log alone."""
+    from gangline.replay.show import life_of, told  # noqa: PLC0415 - the core is heavy
+
+    with opened(bus, cell, file) as source:
+        lines = life_of(source, job)
+    if not lines:
+        say(f"gangline replay show: there never was a job {job}")
+        return NOT_FOUND
+    if output in (None, "table", "wide"):
+        for line in told(lines):
+            click.echo(line)
+    else:
+        columns = [Column(name, name.upper()) for name in ("seq", "at_ms", "kind", "text")]
+        put([asdict(line) for line in lines], output=output, columns=columns, key="seq")
+    return 0

@@ -7,12 +7,14 @@ import shlex
 import signal
 import socket
 import threading
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gangline.cli.output import pairs, say
+from gangline.cli.output import Column, output_options, pairs, put, say
+from gangline.cli.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -243,3 +245,64 @@ def command_api(*, bus: str, cell: str, database: str | None, **fields: Any) -> 
         policy_keys={key.name: key.least for key in KEYS.values()},
     )
     run_api(settings, on_ready=lambda url: say(f"the page is at {url}"))
+
+
+@click.group("views")
+def command_views() -> None:
+    """Look after the views."""
+
+
+@command_views.command("rebuild")
+@bus_options
+@_DATABASE
+@click.option("--view", "views", multiple=True, help="Only this one. (Again for more.)")
+@output_options
+def rebuild_views(
+    *, bus: str, cell: str, database: str | None, views: tuple[str, ...], output: str | None
+) -> None:
+    """Build views anew from the log beside the live ones, and swap them in without downtime."""
+    from gangline.events.bus import open_log  # noqa: PLC0415 - drivers are heavy
+    from gangline.projections.rebuild import rebuild  # noqa: PLC0415
+
+    progress = Progress("rebuilding", "records")
+    log = open_log(bus, cell, environ=os.environ)
+    try:
+        reports = rebuild(
+            log,
+            database_of(database, bus),
+            cell,
+            views=views or None,
+            progress=lambda done, _end: progress(done),
+        )
+    finally:
+        log.close()
+    progress.end()
+    put([asdict(report) for report in reports], output=output, columns=_REBUILT, key="table")
+
+
+_REBUILT: Final = (
+    Column("view", "VIEW"),
+    Column("table", "TABLE"),
+    Column("rows_before", "BEFORE", right=True),
+    Column("rows_after", "AFTER", right=True),
+    Column("same", "SAME", lambda same: {True: "yes", False: "NO"}.get(same, "moved on")),
+)
+
+
+@click.command("acl")
+@click.option("--print", "printed", is_flag=True, required=True, help="Print, and change nothing.")
+@_CELL
+@click.option("--bootstrap", default="localhost:9092", show_default=True, help="Of the brokers.")
+@click.option(
+    "--principal",
+    default="User:gangline-{role}",
+    show_default=True,
+    help="A pattern of principals in which {role} stands.",
+)
+def command_acl(*, printed: bool, cell: str, bootstrap: str, principal: str) -> None:
+    """Print the rights of each role on Kafka as a script for kafka-acls.sh."""
+    from gangline.events.kafka_acl import kafka_acl_commands  # noqa: PLC0415 - only this command
+
+    del printed
+    for line in kafka_acl_commands(cell, bootstrap=bootstrap, principal=principal):
+        click.echo(line)

@@ -1,0 +1,93 @@
+"""Routes about the past: the whole state at a moment, from the log and not from views.
+
+Every answer folds decisions from the first one on, so one is made at a time; others wait a little.
+"""
+
+import threading
+import time
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Query, Request
+
+from gangline.api.durations import is_duration, parse_at_ms
+from gangline.api.jobs import Caller
+from gangline.api.nearest import nearest
+from gangline.api.problems import ProblemError
+from gangline.events.log import Log, LogError
+from gangline.replay.history import LogSource
+from gangline.replay.timetravel import When, parse_when, state_at
+
+router = APIRouter(prefix="/v1", tags=["history"])
+
+_WAIT_S: Final = 30.0
+At = Annotated[
+    str,
+    Query(
+        max_length=60, description="a time, milliseconds since the epoch, `seq:N`, `10m` ago, `now`"
+    ),
+]
+
+
+class Past:
+    """What was, from the log."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._lock = threading.Lock()
+
+    def state(self, when: When) -> dict[str, Any]:
+        """The whole state then, or a problem."""
+        if not self._lock.acquire(timeout=_WAIT_S):
+            raise ProblemError(
+                "unavailable", "others look into the past", headers={"Retry-After": "5"}
+            )
+        try:
+            return state_at(LogSource(self._log), when)
+        except LogError as error:
+            raise ProblemError("unavailable", f"the log cannot be read: {error}") from error
+        finally:
+            self._lock.release()
+
+    def why(self, job: str, when: When) -> dict[str, Any]:
+        """Why a job waited then, or what it did; a problem where it was not there."""
+        state = self.state(when)
+        for kind in ("queue", "placements"):
+            for row in state[kind]:
+                if row["job"] == job:
+                    found = {"state": "queued", "reason": "", "reason_text": "", **row}
+                    waited_s = found.pop("waited_ms", 0) / 1_000
+                    return {**found, "waited_s": waited_s, "at_ms": state["at_ms"]}
+        known = [row["job"] for kind in ("queue", "placements") for row in state[kind]]
+        raise ProblemError(
+            "not-found", f"at that time there was no live job {job}{nearest(job, known)}"
+        )
+
+
+def moment_of(text: str, *, now_ms: int) -> When:
+    """A moment from a query, or an `invalid` problem."""
+    try:
+        if is_duration(text):
+            return When(at_ms=parse_at_ms(text, now_ms=now_ms))
+        return parse_when(text)
+    except ValueError as error:
+        raise ProblemError("invalid", f"at: {error}") from error
+
+
+def past_of(request: Request) -> Past:
+    """The past of the application's cell."""
+    past: Past = request.app.state.past
+    return past
+
+
+OpenPast = Annotated[Past, Depends(past_of)]
+
+
+@router.get("/state")
+def state(past: OpenPast, _: Caller, at: At = "now") -> dict[str, Any]:
+    """The whole state at a moment: queue with reasons, placements, teams, nodes, policy."""
+    return past.state(moment_of(at, now_ms=now()))
+
+
+def now() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
