@@ -24,7 +24,10 @@ _SQL: Final = load_sql("gangline.projections", "positions.sql")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewPosition:
-    """Where a view stands. next_offset: what to read next. problem: empty while it moves."""
+    """Where a view stands.
+
+    next_offset: what to read next. problem: empty while it moves. generation: counts rebuilds.
+    """
 
     view: str
     next_offset: int
@@ -35,6 +38,7 @@ class ViewPosition:
     digest: bytes
     as_of_ms: int
     problem: str
+    generation: int
 
     @property
     def link(self) -> Link:

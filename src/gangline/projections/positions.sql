@@ -3,12 +3,14 @@ INSERT INTO view_position (cell, view) SELECT %(cell)s, unnest(%(views)s::text[]
 ON CONFLICT DO NOTHING
 
 -- name: read
-SELECT view, next_offset, applied_offset, seq, term, genesis, digest, as_of_ms, problem
+SELECT view, next_offset, applied_offset, seq, term, genesis, digest, as_of_ms, problem,
+       generation
 FROM view_position WHERE cell = %(cell)s AND view = ANY(%(views)s) ORDER BY view
 
 -- name: lock
 -- Whoever else projects the same views waits here, and then finds them further on.
-SELECT view, next_offset, applied_offset, seq, term, genesis, digest, as_of_ms, problem
+SELECT view, next_offset, applied_offset, seq, term, genesis, digest, as_of_ms, problem,
+       generation
 FROM view_position WHERE cell = %(cell)s AND view = ANY(%(views)s) ORDER BY view
 FOR UPDATE
 

@@ -177,10 +177,27 @@ class Session:
         if time.monotonic() - self._looked >= self._pace.look_s:
             self.look()
 
+    @property
+    def next_offset(self) -> int:
+        """Before this offset all views have read everything."""
+        return min(lane.next_offset for lane in self.lanes)
+
+    def end(self) -> int:
+        """The offset after the last decisions."""
+        return self._log.ends([Topic.DECISIONS])[DECISIONS]
+
+    def stuck(self) -> list[str]:
+        """The views that stand still."""
+        return [name for lane in self.lanes if lane.stuck for name in lane.views]
+
+    def problem_of(self, view: str) -> str:
+        """Why a view stands still."""
+        return self._positions.read([view])[view].problem
+
     def look(self) -> bool:
         """Note how far the log goes; whether all views have read all of it."""
         self._looked = time.monotonic()
-        head = self._log.ends([Topic.DECISIONS])[DECISIONS]
+        head = self.end()
         all_read = True
         for lane in self.lanes:
             given = lane.reader.positions()[DECISIONS]
@@ -258,6 +275,7 @@ class Session:
                     sql=model.sql,
                     steps=todo,
                     next_offset=place.next_offset,
+                    generation=place.generation,
                 )
                 try:
                     self._fold(model, work)

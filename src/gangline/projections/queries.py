@@ -11,6 +11,7 @@ changes anything.
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -39,6 +40,10 @@ _SETTINGS: Final = (
     " -c statement_timeout=20s -c idle_in_transaction_session_timeout=30s"
     " -c default_transaction_read_only=on"
 )
+
+
+# What the pool would print is in the errors that are raised.
+logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 
 
 class ViewsUnreachableError(Exception):
@@ -72,15 +77,16 @@ _LISTINGS: Final[Mapping[str, _Listing]] = {
 class Views:
     """The views of one cell, through a pool of read-only connections. For any number of threads."""
 
-    def __init__(self, dsn: str, cell: str, *, connections: int = 8) -> None:
-        """Prepare the pool; connects when first asked."""
+    def __init__(self, dsn: str, cell: str, *, connections: int = 8, wait_s: float = 5.0) -> None:
+        """Prepare the pool; connects when first asked, and waits so long for a connection."""
         self.cell = cell
         self._pool: ConnectionPool[psycopg.Connection[Row]] = ConnectionPool(
             dsn,
             min_size=0,
             max_size=connections,
             open=False,
-            timeout=5,
+            timeout=wait_s,
+            reconnect_timeout=wait_s,
             check=ConnectionPool.check_connection,
             kwargs={"autocommit": True, "row_factory": dict_row, "options": _SETTINGS},
             name="gangline-views",

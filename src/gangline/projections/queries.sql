@@ -124,6 +124,7 @@ SELECT gangline.at(min(bucket_ms)) AS from_at, account, sum(gpu_ms)::bigint AS g
 FROM gangline.utilization
 WHERE cell = %(cell)s AND bucket_ms >= %(from_ms)s AND bucket_ms < %(to_ms)s
 GROUP BY bucket_ms / %(step_ms)s, account
+HAVING sum(gpu_ms) <> 0
 ORDER BY bucket_ms / %(step_ms)s, account
 
 -- name: decisions

@@ -33,7 +33,7 @@ class RememberingModel(ReadModel, Generic[S]):
 
     def __init__(self) -> None:
         self._state: S | None = None
-        self._place: tuple[str, int] | None = None
+        self._place: tuple[str, int, int] | None = None
 
     @abstractmethod
     def restore(self, work: Work, records: Mapping[str, Any]) -> S:
@@ -49,9 +49,9 @@ class RememberingModel(ReadModel, Generic[S]):
         state, before = self._state, self._place
         # Whatever goes wrong from here on leaves a state that nobody may use.
         self._state = self._place = None
-        if state is None or before != (work.cell, work.next_offset):
+        if state is None or before != (work.cell, work.generation, work.next_offset):
             state = self.restore(work, memory.load())
         self.fold(work, state)
         memory.write(state.take_changed())
         self._state = state
-        self._place = (work.cell, work.steps[-1].last + 1)
+        self._place = (work.cell, work.generation, work.steps[-1].last + 1)

@@ -69,8 +69,8 @@ class ReadModel(ABC):
 class Work:
     """A run of steps for one view, in an open transaction.
 
-    next_offset: where the view stood before. at: the item being folded, for messages. skipped:
-    items left out.
+    next_offset, generation: where the view stood before. at: the item being folded, for messages.
+    skipped: items left out.
     """
 
     connection: psycopg.Connection[Any]
@@ -78,6 +78,7 @@ class Work:
     sql: Mapping[str, bytes]
     steps: Sequence[Step]
     next_offset: int
+    generation: int = 0
     at: Item | None = None
     skipped: list[Item] = field(default_factory=list)
 

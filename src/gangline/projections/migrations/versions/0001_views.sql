@@ -35,11 +35,13 @@ CREATE TABLE view_position (
     problem          text   NOT NULL DEFAULT '',
     problem_position text   NOT NULL DEFAULT '',
     problem_ms       bigint,
+    generation       bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (cell, view)
 );
 COMMENT ON TABLE view_position IS 'How far each view has come; moves in one transaction with the rows';
 COMMENT ON COLUMN view_position.next_offset IS 'offset of decisions-0 to read next';
 COMMENT ON COLUMN view_position.applied_offset IS 'offset of the last record that the view contains, -1 for none';
+COMMENT ON COLUMN view_position.generation IS 'how often the view was rebuilt';
 COMMENT ON COLUMN view_position.digest IS 'BLAKE2b-256 of the last record that the view contains';
 COMMENT ON COLUMN view_position.inputs IS 'highest fact that the view contains, by topic-partition';
 COMMENT ON COLUMN view_position.head_offset IS 'end of decisions-0 when the projector last looked';
@@ -240,8 +242,12 @@ SELECT w.cell, w.job, w.team, class_word(w.class_rank) AS class, w.gpus,
        row_number() OVER (PARTITION BY w.cell
                           ORDER BY w.class_rank DESC, w.submitted_ms, w.number) AS position,
        at(w.submitted_ms) AS submitted_at, w.reason, w.reason_text,
-       at(greatest(w.start_ms + coalesce(least(e.p50_ms, 0), 0), p.as_of_ms)) AS estimated_start_p50,
-       at(greatest(w.start_ms + coalesce(greatest(e.p90_ms, 0), 0), p.as_of_ms)) AS estimated_start_p90,
+       CASE WHEN w.start_ms IS NOT NULL
+            THEN at(greatest(w.start_ms + coalesce(e.p50_ms, 0), p.as_of_ms))
+       END AS estimated_start_p50,
+       CASE WHEN w.start_ms IS NOT NULL
+            THEN at(greatest(w.start_ms + coalesce(e.p90_ms, 0), p.as_of_ms))
+       END AS estimated_start_p90,
        nullif(w.reservation, '') AS reservation, w.number, w.held,
        at(nullif(w.not_before_ms, 0)) AS not_before,
        (p.as_of_ms - w.submitted_ms) / 1000.0::double precision AS waited_s
@@ -253,8 +259,8 @@ COMMENT ON VIEW queue IS 'Jobs that wait for a place, with the reason';
 COMMENT ON COLUMN queue.position IS 'place in line from 1: class, then age, then order of acceptance (the scheduler also weighs shares)';
 COMMENT ON COLUMN queue.reason IS 'dependency, hold, borrow_limit, starting, fair_share, reservation, nodes_unhealthy, topology or capacity';
 COMMENT ON COLUMN queue.reason_text IS 'the reason with its numbers, and what would start it';
-COMMENT ON COLUMN queue.estimated_start_p50 IS 'planned start less what past starts were early by, at the median; null without a plan';
-COMMENT ON COLUMN queue.estimated_start_p90 IS 'planned start and what nine of ten past starts were late by at most; null without a plan';
+COMMENT ON COLUMN queue.estimated_start_p50 IS 'planned start, moved by the median error of the last 500 plans; null without a plan';
+COMMENT ON COLUMN queue.estimated_start_p90 IS 'the same with the error that nine of ten plans did not exceed';
 COMMENT ON COLUMN queue.reservation IS 'plan, firm or claim: room that is kept for it';
 COMMENT ON COLUMN queue.waited_s IS 'seconds since submission, at the view''s own time';
 
@@ -435,7 +441,8 @@ SELECT b.cell, b.team, w.window_s,
 FROM view_position AS p
 CROSS JOIN (VALUES (3600), (86400), (604800)) AS w (window_s)
 JOIN share_bucket AS b
-  ON b.cell = p.cell AND b.bucket_ms > p.as_of_ms - w.window_s * 1000::bigint
+  ON b.cell = p.cell
+ AND b.bucket_ms > (p.as_of_ms - 1) / 300000 * 300000 - w.window_s * 1000::bigint
 WHERE p.view = 'fairness'
 GROUP BY b.cell, b.team, w.window_s, p.as_of_ms;
 COMMENT ON VIEW fairness IS 'What each team got against what it had a right to, over the last hour, day and week';

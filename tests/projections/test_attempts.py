@@ -1,0 +1,93 @@
+"""The view of attempts: a gang from its placement until it is out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gangline.events import decisions as d
+from tests.projections import story as s
+
+if TYPE_CHECKING:
+    from tests.projections.conftest import Desk
+
+
+def test_an_attempt_tells_where_it_stood_and_what_it_kept(desk: Desk) -> None:
+    """Place, times, checkpoints and the reason of its end."""
+    story = desk.story
+    story.step(s.node("n0"), s.node("n1"), s.queued("a"), s.placed("a", "n0", "n1", gpus=4))
+    story.wait(s=20)
+    story.step(s.started("a", resumed_ms=5000))
+    story.wait(h=1)
+    story.step(s.saved("a", productive_ms=3_605_000))
+    story.wait(s=60)
+    story.step(
+        d.MemberEnded(job="a", attempt=1, node="n1", code=0, signal=9, reason="infrastructure"),
+        s.released(
+            "a",
+            cause=d.StopCause.INFRASTRUCTURE,
+            lost_gpu_ms=480_000,
+            productive_ms=3_605_000,
+        ),
+    )
+
+    desk.catch_up()
+
+    row = desk.one("SELECT * FROM attempts")
+    assert [seat["node"] for seat in row["seats"]] == ["n0", "n1"]
+    assert (row["gpus"], row["level"], row["state"]) == (8, "block", "ended")
+    assert (row["resumed_s"], row["productive_s"], row["lost_gpu_s"]) == (5, 3605, 480)
+    assert (row["checkpoints"], row["cause"]) == (1, "infrastructure")
+    assert (row["exit_signal"], row["exit_node"]) == (9, "n1")
+    assert (row["ended_at"] - row["started_at"]).total_seconds() == 3660
+
+
+def test_each_attempt_has_a_row(desk: Desk) -> None:
+    """Numbered as everywhere else."""
+    story = desk.story
+    story.step(s.node("n0"), s.queued("a"))
+    story.step(s.placed("a", "n0"), s.started("a"))
+    story.step(s.released("a", cause=d.StopCause.USER), s.requeued("a"))
+    story.step(s.placed("a", "n0", attempt=2))
+
+    desk.catch_up()
+
+    rows = desk.all("SELECT attempt, state, cause FROM attempts ORDER BY attempt")
+    assert rows == [
+        {"attempt": 1, "state": "ended", "cause": "user"},
+        {"attempt": 2, "state": "starting", "cause": ""},
+    ]
+
+
+def test_a_preempted_attempt_names_its_claimant(desk: Desk) -> None:
+    """And why it had to go."""
+    preempted = d.GangPreempted(
+        job="a", attempt=1, claimant="b", claimant_attempt=1, cause="reclaim", grace_ms=1
+    )
+    desk.story.step(s.node("n0"), s.queued("a"), s.placed("a", "n0"), s.started("a"), preempted)
+
+    desk.catch_up()
+
+    row = desk.one("SELECT state, claimant, cause_text FROM attempts")
+    assert row == {"state": "stopping", "claimant": "b", "cause_text": "reclaim"}
+
+
+def test_an_aborted_start_is_no_attempt_of_the_job(desk: Desk) -> None:
+    """But it has its row, and its reason."""
+    story = desk.story
+    story.step(s.node("n0"), s.queued("a"), s.placed("a", "n0"))
+    story.step(
+        d.GangStartAborted(job="a", attempt=1, slow=("n0",), why="n0 was not ready"),
+        s.released("a", cause=d.StopCause.START_ABORTED),
+        s.requeued("a", cause=d.StopCause.START_ABORTED),
+    )
+
+    desk.catch_up()
+
+    assert desk.one("SELECT state, cause_text FROM attempts") == {
+        "state": "aborted",
+        "cause_text": "n0 was not ready",
+    }
+    assert desk.one("SELECT attempts, aborted_starts FROM jobs") == {
+        "attempts": 0,
+        "aborted_starts": 1,
+    }
