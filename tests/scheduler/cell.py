@@ -96,7 +96,7 @@ class Cell:
         return Scheduler(
             self.outside(probe=probe),
             Who(name=name, genesis="genesis-1", limit=limit),
-            Habits(index=index, beat_thread=False, snapshot_every=snapshot_every),
+            Habits(index=index, threads=False, snapshot_every=snapshot_every),
         )
 
     # --- clients ------------------------------------------------------------------------------

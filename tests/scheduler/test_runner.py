@@ -41,7 +41,7 @@ class Office:
         self.scheduler = Scheduler(
             self.cell.outside(),
             Who(name="one", genesis="g"),
-            Habits(beat_thread=False),
+            Habits(threads=False),
             observer=self.reporter,
         )
 

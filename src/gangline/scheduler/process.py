@@ -20,11 +20,16 @@ from gangline.scheduler.takeover import take_over
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from gangline.events.batch import SnapshotPointer
     from gangline.scheduler.beats import Beater
     from gangline.scheduler.follower import Follower
 
 TROUBLE_MS: Final = 1_000
 """How long a scheduler that cannot reach the log waits before it tries again."""
+
+
+SNAPSHOT_PATIENCE_S: Final = 10.0
+"""How long the end of the process waits for a snapshot that is being written."""
 
 
 class Observer(Protocol):
@@ -74,13 +79,13 @@ class Silent:
 class Habits:
     """How a scheduler goes about its work.
 
-    index: its place among the standbys, from 0. beat_thread: whether beats have a thread of their
-    own; without one they are sent between steps. snapshot_every: steps between a standby's
-    snapshots; a leader that finds none of the last three intervals writes one itself.
+    index: its place among the standbys, from 0. threads: whether beats and the writing of
+    snapshots have threads of their own; else they come between steps. snapshot_every: steps
+    between a standby's snapshots; a leader that finds none of the last three intervals writes one.
     """
 
     index: int = 0
-    beat_thread: bool = True
+    threads: bool = True
     snapshot_every: int = 2_000
 
 
@@ -119,6 +124,7 @@ class Scheduler:
         self._fenced = 0
         self._rest_until_ms = 0
         self._beats: BeatThread | None = None
+        self._publishing: threading.Thread | None = None
         self.leader: Leader | None = None
         self.standby: Standby | None = self._stand_by(self._restored())
 
@@ -197,7 +203,7 @@ class Scheduler:
     def _start_leading(self, leader: Leader, why: str) -> None:
         self.leader = leader
         self._looked_step = self._snapshot_step = leader.follower.steps
-        if self._habits.beat_thread:
+        if self._habits.threads:
             self._beats = BeatThread(leader.beater)
         self._observer.role("leader", term=leader.beater.term, why=why)
 
@@ -271,14 +277,33 @@ class Scheduler:
             self._write_snapshot(leader.follower)
 
     def _write_snapshot(self, follower: Follower) -> None:
+        """Take one now, and publish it in the background; one at a time."""
+        if self._publishing is not None and self._publishing.is_alive():
+            return
         try:
-            self._observer.snapshot(self._snapshots.write(follower).seq)
+            pointer, chunks = self._snapshots.take(follower)
+        except Exception as error:  # noqa: BLE001 - as below
+            self._observer.warn(f"no snapshot was taken: {error}")
+            return
+        if not self._habits.threads:
+            self._publish(pointer, chunks)
+            return
+        self._publishing = threading.Thread(
+            target=self._publish, args=(pointer, chunks), name="snapshot", daemon=True
+        )
+        self._publishing.start()
+
+    def _publish(self, pointer: SnapshotPointer, chunks: list[bytes]) -> None:
+        try:
+            self._observer.snapshot(self._snapshots.publish(pointer, chunks).seq)
         except Exception as error:  # noqa: BLE001 - without a snapshot everything still works
             self._observer.warn(f"no snapshot was written: {error}")
 
     def close(self) -> None:
         """Let go of everything; nothing is said to anybody."""
         self._stop_beats()
+        if self._publishing is not None:
+            self._publishing.join(SNAPSHOT_PATIENCE_S)
         if self.leader is not None:
             self.leader.close()
         if self.standby is not None:

@@ -134,11 +134,22 @@ class SnapshotWriter:
         self._slot = 0
 
     def write(self, follower: Follower) -> SnapshotPointer:
-        """Write the chunks, restore a state from what was written, and only then the pointer."""
+        """Take a snapshot and publish it."""
+        pointer, chunks = self.take(follower)
+        return self.publish(pointer, chunks)
+
+    def take(self, follower: Follower) -> tuple[SnapshotPointer, list[bytes]]:
+        """The state as it is now; the follower must stand still meanwhile."""
         self._probe(Point.SNAPSHOT_BEGUN)
+        return take(self._core, follower)
+
+    def publish(self, pointer: SnapshotPointer, chunks: Sequence[bytes]) -> SnapshotPointer:
+        """Write the chunks, restore a state from what was written, and only then the pointer.
+
+        Needs nothing of the follower, so it may run in a thread of its own.
+        """
         slot = f"{self._name}-{self._slot}"
         self._slot = (self._slot + 1) % SLOTS
-        pointer, chunks = take(self._core, follower)
         first = -1
         for index, body in enumerate(chunks):
             chunk = SnapshotChunk(seq=pointer.seq, index=index, body=body)
