@@ -6,12 +6,17 @@ import json
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gangline.cli import local_postgres
+from gangline.cli.local_process import Lifetime
 from gangline.events import codec, facts
 from gangline.events import decisions as d
 from gangline.events.envelope import Event
@@ -24,7 +29,6 @@ from gangline.scheduler import core
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from gangline.scheduler.batches import RecordedStep
 
@@ -99,10 +103,10 @@ class Site:
         self.log.close()
 
 
-@pytest.fixture
-def site(postgres_url: str, tmp_path: Path) -> Iterator[Site]:
+@contextmanager
+def opened(url: str, folder: Path) -> Iterator[Site]:
     """A cell with a team and two schedulers, of which the first leads."""
-    site = Site(postgres_url, tmp_path)
+    site = Site(url, folder)
     try:
         site.say(Topic.CONTROL, facts.TeamSet(team="a", guaranteed=8))
         node = facts.NodeAdmitted(node="n1", path=("b1",), levels=("block",), gpus=8)
@@ -114,6 +118,13 @@ def site(postgres_url: str, tmp_path: Path) -> Iterator[Site]:
         yield site
     finally:
         site.close()
+
+
+@pytest.fixture
+def site(postgres_url: str, tmp_path: Path) -> Iterator[Site]:
+    """A site on the tests' own server."""
+    with opened(postgres_url, tmp_path) as site:
+        yield site
 
 
 def test_a_stopped_leader_is_replaced_and_fenced(site: Site) -> None:
@@ -171,3 +182,25 @@ def test_a_fact_is_answered_at_once(site: Site) -> None:
         waits.append(site.until(partial(has_answered, site, f"job-{index}"), "an answer"))
 
     assert sorted(waits)[len(waits) // 2] < 0.2
+
+
+def test_a_log_that_is_away_for_a_while_is_waited_for(tmp_path: Path) -> None:
+    """Both schedulers stay, one leads again when it is back, and nothing is lost or done twice."""
+    folder = Path(tempfile.mkdtemp(prefix="gangline-postgres-"))
+    folder.chmod(0o711)
+    try:
+        url = local_postgres.start(folder, lifetime=Lifetime.WITH_STARTER)
+        with opened(url, tmp_path) as site:
+            site.submit("job-1")
+            site.until(partial(has_answered, site, "job-1"), "an answer before")
+            local_postgres.stop(folder)
+            time.sleep(4)
+            assert local_postgres.start(folder, lifetime=Lifetime.WITH_STARTER) == url
+            site.submit("job-2")
+            site.until(partial(has_answered, site, "job-2"), "an answer after")
+
+            assert site.answered() == ["job-1", "job-2"]
+            assert [process.poll() for process in site.running.values()] == [None, None]
+            assert verify(LogSource(site.log), core).difference is None
+    finally:
+        local_postgres.remove(folder)
