@@ -7,6 +7,7 @@ those of the container; what the client leaves is removed by name at the end.
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -36,7 +37,10 @@ def wrap(
     words += ["--name", name(order, rank)]
     for variable in sorted(set(env) - {"PATH", "HOME", "LD_LIBRARY_PATH"}):
         words += ["--env", variable]
-    for folder in (str(settings.folder / "attempts"), str(settings.checkpoint_root)):
+    # Its own files, and the checkpoints of this job's attempts; nothing of other jobs.
+    own = Path(env["GANGLINE_HOSTFILE"]).parent
+    saved = Path(env["GANGLINE_CHECKPOINT_DIR"]).parent
+    for folder in (own, saved):
         words += ["--volume", f"{folder}:{folder}"]
     if run.workdir:
         words += ["--volume", f"{run.workdir}:{run.workdir}", "--workdir", run.workdir]

@@ -62,6 +62,7 @@ class Agent:
         *,
         unseal: Callable[[Private], bytes] | None = None,
     ) -> None:
+        settings = settings.anchored()
         settings.folder.mkdir(parents=True, exist_ok=True, mode=0o711)
         self._lock = _lock(settings)
         self._settings = settings

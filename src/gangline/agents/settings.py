@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +60,12 @@ class AgentSettings:
     keep_s: float = 7 * 24 * 3600.0
     lease_s: float = 60.0
     lease_grace_s: float = 30.0
+
+    def anchored(self) -> Self:
+        """The same with absolute paths: supervisors do not share our working directory."""
+        return replace(
+            self, folder=self.folder.absolute(), checkpoints=self.checkpoint_root.absolute()
+        )
 
     @property
     def checkpoint_root(self) -> Path:

@@ -179,6 +179,13 @@ class _Seconds(click.ParamType[float]):
     help="Who has it may read their output (GANGLINE_LOG_TOKEN).",
 )
 @click.option("--health-command", default="", help="Run now and then; its failure is a fault.")
+@click.option(
+    "--cgroup",
+    type=click.Path(path_type=Path),
+    help="A folder of cgroup v2 that is ours; each attempt gets a group there.",
+)
+@click.option("--container", default="docker", show_default=True, help="Or podman; for images.")
+@click.option("--supervisor-prefix", default="", help="Words before it, like `systemd-run …`.")
 def command_agent(
     *,
     node: str,
@@ -186,6 +193,8 @@ def command_agent(
     levels: str,
     path: str,
     health_command: str,
+    container: str,
+    supervisor_prefix: str,
     **fields: Any,  # noqa: ANN401
 ) -> None:
     """Run a node's agent: it starts, watches and stops the processes of jobs."""
@@ -203,6 +212,8 @@ def command_agent(
             levels=names,
             path=domains,
             health_command=tuple(shlex.split(health_command)),
+            container=tuple(shlex.split(container)),
+            supervisor_prefix=tuple(shlex.split(supervisor_prefix)),
             **fields,
         )
     )
