@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from gangline.agents.simulated_gang import Moment, Program, SimulatedGang, Stage
+from gangline.agents.simulated_gang import Moment, Program, Saves, SimulatedGang, Stage
 from gangline.events.batch import AssignedMember, MemberPhase
 from gangline.events.facts import (
     CheckpointSaved,
@@ -79,9 +79,12 @@ class SimulatedNode:
 class SimulatedFleet:
     """All nodes of a cell, and what runs on them."""
 
-    def __init__(self, program_of: Callable[[str], Program]) -> None:
+    def __init__(
+        self, program_of: Callable[[str], Program], *, saves: Saves = Saves.AS_MADE
+    ) -> None:
         """Begin without nodes. program_of: what the processes of a job do."""
         self._program_of = program_of
+        self._saves = saves
         self.nodes: dict[str, SimulatedNode] = {}
         self.silent: dict[str, int] = {}
         self._gangs: dict[tuple[str, int], SimulatedGang] = {}
@@ -144,6 +147,7 @@ class SimulatedFleet:
         node = self.nodes[name]
         node.fail_count += 1
         if node.up:
+            self._tell_saves(name, now_ms)
             was_reachable = node.reachable
             node.up = False
             self._note(node, was_reachable, now_ms)
@@ -163,6 +167,12 @@ class SimulatedFleet:
         """Nothing gets through to the node or from it, until after `for_ms`; processes go on."""
         node = self.nodes[name]
         node.cut_count += 1
+        self._tell_saves(name, now_ms)
+        for gang in self.gangs_on(name):
+            # From now on it matters who says it, and when.
+            gang.saves = Saves.AS_MADE
+            if gang.works:
+                self._plan(gang)
         was_reachable = node.reachable
         node.cut = True
         self._note(node, was_reachable, now_ms)
@@ -310,6 +320,7 @@ class SimulatedFleet:
                 program=self._program_of(member.job),
                 interval_ms=None if checkpoint is None else checkpoint.interval_ms,
                 resumed_ms=member.resumed_ms,
+                saves=self._saves,
             )
             self._gangs[key] = gang
         node.members[key] = gang
@@ -371,6 +382,7 @@ class SimulatedFleet:
         if stage is Stage.OUT:
             return
         if stage is Stage.RUNNING:
+            self._tell_save(gang, now_ms)
             self._exit(node, gang, code=TERMINATED_CODE, reason="stopped")
         else:
             self._exit(node, gang, code=0, reason="not_started")
@@ -378,6 +390,7 @@ class SimulatedFleet:
 
     def _broken(self, node: SimulatedNode, gang: SimulatedGang, now_ms: int) -> None:
         """The hardware under a member failed it."""
+        self._tell_save(gang, now_ms)
         self._exit(node, gang, code=1, reason="infrastructure")
         self._halt(gang, now_ms)
 
@@ -427,6 +440,7 @@ class SimulatedFleet:
 
     def _end(self, gang: SimulatedGang, now_ms: int) -> None:
         """The program ends by itself, on all its nodes."""
+        self._tell_save(gang, now_ms)
         gang.halt(now_ms)
         gang.alarm += 1
         for name in gang.running():
@@ -442,11 +456,25 @@ class SimulatedFleet:
             if name in gang.told:
                 self._exit(self.nodes[name], gang, code=TERMINATED_CODE, reason="stopped")
 
+    def _tell_saves(self, name: str, now_ms: int) -> None:
+        """Gangs on a node say what they have saved, as long as it can be said."""
+        for gang in self.gangs_on(name):
+            self._tell_save(gang, now_ms)
+
+    def _tell_save(self, gang: SimulatedGang, now_ms: int) -> None:
+        """Say the newest checkpoint of a gang that says them only when it matters."""
+        if gang.saves is Saves.WHEN_NEEDED and gang.works:
+            done_ms = gang.take_unsaid_save(now_ms)
+            if done_ms is not None:
+                self._say_saved(gang, done_ms)
+
     def _save(self, gang: SimulatedGang, now_ms: int) -> None:
         """A complete checkpoint exists; the first agent that gets through says so."""
+        self._say_saved(gang, gang.done_ms(now_ms))
+
+    def _say_saved(self, gang: SimulatedGang, done_ms: int) -> None:
         running = gang.running()
         name = next((name for name in running if self.nodes[name].reachable), running[0])
-        done_ms = gang.done_ms(now_ms)
         self._say(
             self.nodes[name],
             CheckpointSaved(

@@ -35,6 +35,18 @@ class Program:
         return self.exits_after_ms, self.code
 
 
+class Saves(IntEnum):
+    """When agents say that a checkpoint exists.
+
+    AS_MADE: at once, as agents do. WHEN_NEEDED: only the newest, just before it matters (a member
+    goes, or cannot be reached any more): what is decided of work and GPUs is the same, with one
+    event where a long run has hundreds.
+    """
+
+    AS_MADE = 0
+    WHEN_NEEDED = 1
+
+
 class Stage(IntEnum):
     """How far a member of a gang is on its node."""
 
@@ -59,7 +71,7 @@ class SimulatedGang:
     nodes: in rank order. stages: of the members, by node; those that no agent knows any more are
     gone from it. gpus: indices by node. told: nodes that were told to stop. work_ms: productive
     work at `since_ms`, over all attempts; since_ms: None while it stands still. alarm: counts
-    changes of plan, so that an outdated alarm is known.
+    changes of plan, so that an outdated alarm is known. saves: when a checkpoint is said.
     """
 
     job: str
@@ -76,6 +88,7 @@ class SimulatedGang:
     next_save_ms: int | None = None
     stop_at_ms: int | None = None
     alarm: int = 0
+    saves: Saves = Saves.AS_MADE
 
     @property
     def works(self) -> bool:
@@ -105,6 +118,15 @@ class SimulatedGang:
         if self.next_save_ms is not None and self.interval_ms is not None:
             self.next_save_ms += self.interval_ms
 
+    def take_unsaid_save(self, now_ms: int) -> int | None:
+        """The productive work of the newest checkpoint that was not said yet; None for none."""
+        first_ms = self.next_save_ms
+        if first_ms is None or self.interval_ms is None or first_ms > now_ms:
+            return None
+        newest_ms = now_ms - (now_ms - first_ms) % self.interval_ms
+        self.next_save_ms = newest_ms + self.interval_ms
+        return self.done_ms(newest_ms)
+
     def next_moment(self) -> tuple[int, Moment] | None:
         """When something happens to it by time alone, and what; None for never."""
         if self.since_ms is None:
@@ -115,7 +137,7 @@ class SimulatedGang:
             moments.append((max(self.since_ms, self.since_ms + end - self.work_ms), Moment.ENDS))
         if self.stop_at_ms is not None:
             moments.append((self.stop_at_ms, Moment.GRACE_OVER))
-        if self.next_save_ms is not None:
+        if self.next_save_ms is not None and self.saves is Saves.AS_MADE:
             moments.append((self.next_save_ms, Moment.SAVES))
         return min(moments, default=None)
 

@@ -82,6 +82,8 @@ class InputLog:
         self._unread.clear()
         if not facts:
             return []
+        if len(facts) == 1:
+            return [Batch((facts[0],), last=True)]
         if self.shuffled:
             return _as_batches(self._by_partition(facts))
         if facts[0].appended_ms == facts[-1].appended_ms and len(facts) <= BATCH_FACTS:
