@@ -74,7 +74,8 @@ def test_a_broker_restarts(directory: Path) -> None:
     time.sleep(1)
     local_kafka.stop(directory)
     while_away = len(acknowledged)
-    time.sleep(1)
+    with pytest.raises(LogUnreachableError):
+        log.ends([Topic.JOBS])  # never an offset that is none
     start(directory)
     deadline = time.monotonic() + 30
     while len(acknowledged) < while_away + 20 and time.monotonic() < deadline:

@@ -19,7 +19,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from gangline.events.kafka.reader import KafkaReader
 from gangline.events.kafka.settings import admin_settings, config_differences, topic_config
-from gangline.events.kafka.wire import Cluster
+from gangline.events.kafka.wire import LEADER_NOT_AVAILABLE, Cluster
 from gangline.events.kafka.writer import Appender, KafkaWriter
 from gangline.events.layout import check_cursors, partitions_of, resolve_cursor
 from gangline.events.log import TOPIC_SETTINGS, LogError, Topic, TopicsMissingError
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 ANSWER_TIMEOUT_S = 5.0
+TRY_TIMEOUT_S = 2.0
 _COMMITTED = IsolationLevel.READ_COMMITTED
 _WRITTEN = IsolationLevel.READ_UNCOMMITTED
 _EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
@@ -142,19 +143,31 @@ class KafkaLog:
     def _offsets(
         self, partitions: Iterable[TopicPartition], spec: OffsetSpec, level: IsolationLevel
     ) -> dict[TopicPartition, int]:
-        """One request to each broker for an offset of each partition."""
+        """One request to each broker for an offset of each partition, repeated while need be.
+
+        For a partition whose leader it cannot reach, the client answers with no error but with an
+        offset below 0, and it goes on asking that broker after another one leads. A new client does
+        not.
+        """
         wanted = {self._cluster.native(each): spec for each in partitions}
-        if not wanted:
-            return {}
-        found = self._ask(
-            lambda admin: _results(
-                admin.list_offsets(wanted, isolation_level=level, request_timeout=ANSWER_TIMEOUT_S)
+        deadline = time.monotonic() + ANSWER_TIMEOUT_S
+        while wanted:
+            found = self._ask(
+                lambda admin: _results(
+                    admin.list_offsets(wanted, isolation_level=level, request_timeout=TRY_TIMEOUT_S)
+                )
             )
-        )
-        return {
-            self._cluster.ours(native.topic, native.partition): result.offset
-            for native, result in found.items()
-        }
+            offsets = {
+                self._cluster.ours(native.topic, native.partition): result.offset
+                for native, result in found.items()
+            }
+            if all(offset >= 0 for offset in offsets.values()):
+                return offsets
+            self._forget_admin()
+            if time.monotonic() > deadline:
+                away = KafkaError(LEADER_NOT_AVAILABLE)
+                raise self._cluster.explain(KafkaException(away), tuple(self._heard))
+        return {}
 
     def _require(self, topics: Iterable[str]) -> None:
         """Look once that topics exist: a missing one is else an error only after long retries."""
@@ -215,7 +228,13 @@ class KafkaLog:
             return question(admin)
         except KafkaException as error:
             admin.poll(0)
+            self._forget_admin()
             raise self._cluster.explain(error, tuple(self._heard)) from error
+
+    def _forget_admin(self) -> None:
+        """Ask with a new client from now on: what this one knows of the brokers may be old."""
+        with self._lock:
+            self._admin = None
 
 
 def _results(futures: Mapping[Any, Any]) -> dict[Any, Any]:

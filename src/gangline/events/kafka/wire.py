@@ -49,6 +49,7 @@ FENCED = {
     KafkaError.INVALID_PRODUCER_EPOCH,
     KafkaError.PRODUCER_FENCED,
 }
+LEADER_NOT_AVAILABLE = KafkaError.LEADER_NOT_AVAILABLE
 UNANSWERED = {
     KafkaError._TRANSPORT,  # noqa: SLF001 - see above
     KafkaError._TIMED_OUT,  # noqa: SLF001 - see above
