@@ -1,4 +1,4 @@
--- The log on Postgres. Every append takes its offsets from the counter in the partition's row, which
+-- The log on Postgres. Every append takes its offsets from the counter in its partition's row, which
 -- stays locked until the commit: so offsets become visible in their order. (A serial does not do
 -- that: a later number may be committed first, and a reader that saw it skips the earlier for ever.
 -- Neither do transaction ids: readers would wait for any long transaction, and id order is not
