@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from gangline.agents.simulated_gang import Program
+from gangline.agents.simulated_gang import Program, Saves
 from gangline.events import codec
 from gangline.events import decisions as d
 from gangline.events import facts as f
@@ -91,7 +91,12 @@ class Simulation:
         self.facts = 0
         self.digest = hashlib.blake2b(digest_size=32)
         self.world = World(
-            self.core, observers=(self, *observers), keeps_steps=bool(observers), start_ms=START_MS
+            self.core,
+            observers=(self, *observers),
+            keeps_steps=False,
+            start_ms=START_MS,
+            saves=Saves.WHEN_NEEDED,
+            patient=frozenset({f.MemberStarted}),
         )
         self._jobs = iter(inputs.jobs)
         self._next_job = next(self._jobs, None)
@@ -195,11 +200,9 @@ class Simulation:
             self._hand_in(job, START_MS + job.submit_ms)
 
     def _hand_in(self, job: TraceJob, at_ms: int) -> None:
-        """State the submission; the world's next step reads it. Its age counts from `at_ms`."""
+        """Submit to the core. Its age counts from `at_ms`."""
         self._handed_in += 1
-        spec, program = self._spec(job), self._program(job)
-        self.world.programs[job.job] = program
-        self.world.log.append_job(f.JobSubmitted(job=job.job, spec=spec), now_ms=at_ms)
+        self.world.enter(job.job, self._spec(job), self._program(job), at_ms=at_ms)
 
     def _spec(self, job: TraceJob) -> Spec:
         interval_ms = job.checkpoint_ms

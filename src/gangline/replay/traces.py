@@ -31,6 +31,7 @@ REQUIRED: Final = ("job_id", "team", "submit_s", "gpus", "duration_s", "status")
 OPTIONAL: Final = ("priority", "checkpoint_s", "limit_s", "gpus_per_node", "topology")
 NO_TEAM: Final = "unnamed"
 _LARGEST: Final = 10**12
+_MOST_DIGITS: Final = 12
 
 
 class LeftOut(StrEnum):
@@ -186,6 +187,8 @@ def _name(text: str) -> str:
 
 def _whole(text: str) -> int:
     """A whole number; `8.0` is one too, as spreadsheets write it."""
+    if text.isdecimal() and text.isascii() and len(text) <= _MOST_DIGITS:
+        return int(text)
     number = _decimal(text)
     if number != int(number):
         raise ValueError(text)
@@ -193,6 +196,8 @@ def _whole(text: str) -> int:
 
 
 def _milliseconds(text: str) -> int:
+    if text.isdecimal() and text.isascii() and len(text) <= _MOST_DIGITS:
+        return int(text) * 1000
     return int((_decimal(text) * 1000).to_integral_value())
 
 
