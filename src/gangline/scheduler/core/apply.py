@@ -226,6 +226,7 @@ def _gang_started(state: State, decision: d.GangStarted) -> None:
     job.address, job.port = decision.address, decision.port
     if job.spec.limit_ms is not None:
         state.wake(job.started_ms + job.spec.limit_ms - job.resumed_ms, "limit", job.id)
+    state.wake(state.protected_until_ms(job), "protection", job.id)
     _touch_nodes(state, job)
 
 

@@ -29,7 +29,7 @@ from gangline.scheduler.core.fleet import Domain, Place, Shape, bits, mask_of
 from gangline.scheduler.core.lifecycle import Phase
 from gangline.scheduler.core.order import Order
 from gangline.scheduler.core.policy import HOUR
-from gangline.scheduler.core.state import NEVER, State, take_bits
+from gangline.scheduler.core.state import State, take_bits
 from gangline.scheduler.core.turn import Turn
 
 FEW: Final = 10
@@ -52,16 +52,6 @@ class Choice(NamedTuple):
     cost: tuple[int, ...]
     victims: tuple[Victim, ...]
     place: Place
-
-
-def protected_until_ms(state: State, victim: Job) -> int:
-    """Until when an attempt may not be reclaimed by others than `urgent`."""
-    policy = state.cell.policy
-    doubled = policy["min_runtime"] << min(victim.preemptions, 30)
-    least = min(doubled, max(policy["min_runtime"], policy["min_runtime_max"]))
-    if not least:
-        return 0
-    return victim.started_ms + least if victim.started_ms else NEVER
 
 
 def right_over(state: State, claimant: Job, victim: Job) -> str:
@@ -100,7 +90,6 @@ class Search:
         self.tree = turn.state.tree_for(shape.selector)
         self.keeping = plans.Keeping(turn, claimant, order)
         self.undo: list[tuple[Node, int]] = []
-        self.protected_ms = NEVER
         self.ignore_protection = False
 
     def may(self, victim: Job) -> str:
@@ -108,11 +97,7 @@ class Search:
         cause = right_over(self.state, self.claimant, victim)
         if not cause or self.ignore_protection or self.claimant.job_class is JobClass.URGENT:
             return cause
-        until = protected_until_ms(self.state, victim)
-        if until > self.turn.now_ms:
-            self.protected_ms = min(self.protected_ms, until)
-            return ""
-        return cause
+        return "" if self.state.protected_until_ms(victim) > self.turn.now_ms else cause
 
     def candidates(self) -> list[Victim]:
         """Everybody who might leave for the claimant, cheapest first.
@@ -308,9 +293,8 @@ def claim(turn: Turn, job: Job, shape: Shape, order: Order) -> bool:
         return False
     search = Search(turn, job, shape, order)
     choice = search.best()
+    # Whoever waits only for gangs that leave anyway needs no rights.
     if choice is None or not any(victim.cause for victim in choice.victims):
-        # Whoever waits only for gangs that leave anyway needs no rights.
-        state.cycle_at_ms = min(state.cycle_at_ms, search.protected_ms)
         return False
     if not _within_cap(turn, job, choice):
         return False

@@ -42,12 +42,12 @@ def run_ms(state: State, job: Job, elapsed_ms: int = 0) -> int:
 
 
 def ends_ms(state: State, job: Job, now_ms: int) -> int:
-    """When a gang that holds GPUs is assumed to be out."""
+    """When a gang that holds GPUs is assumed to be out; may be past for one that is overdue."""
     if job.phase is Phase.STOPPING:
-        return max(now_ms + 1, job.stop_ms + job.stop_grace_ms)
+        return job.stop_ms + job.stop_grace_ms
     if job.phase is Phase.STARTING:
-        return now_ms + run_ms(state, job)
-    return max(now_ms + 1, job.started_ms + run_ms(state, job, now_ms - job.started_ms))
+        return job.placed_ms + run_ms(state, job)
+    return job.started_ms + run_ms(state, job, now_ms - job.started_ms)
 
 
 class Keeping:
@@ -166,8 +166,6 @@ def plan(turn: Turn, job: Job, shape: Shape, order: Order) -> None:
     start_ms, place = found
     seats = tuple(d.ReservedSeat(node=node.name, gpus=count) for node, count in place.parts)
     kind = "firm" if firm else "plan"
-    if old is not None and _same(old, kind, start_ms, seats):
-        return
     turn.decide(
         d.ReservationPlanned(
             job=job.id,
@@ -179,23 +177,11 @@ def plan(turn: Turn, job: Job, shape: Shape, order: Order) -> None:
     )
 
 
-def _same(old: Reservation, kind: str, start_ms: int, seats: tuple[d.ReservedSeat, ...]) -> bool:
-    kept = tuple((s.node, s.gpus) for s in old.seats)
-    return (old.kind, old.start_ms, kept) == (
-        kind,
-        start_ms,
-        tuple((s.node, s.gpus) for s in seats),
-    )
-
-
 def _due(turn: Turn, old: Reservation, *, firm: bool) -> bool:
+    """Whether a plan is to be made again, which is then decided even if it comes out the same."""
     if firm and old.kind != "firm":
         return True
-    again_ms = old.planned_ms + turn.state.cell.policy["replan_interval"]
-    if old.disturbed and turn.now_ms < again_ms:
-        turn.state.cycle_at_ms = min(turn.state.cycle_at_ms, again_ms)
-    turn.state.cycle_at_ms = min(turn.state.cycle_at_ms, old.start_ms)
-    return old.disturbed and turn.now_ms >= again_ms
+    return old.disturbed and turn.now_ms >= turn.state.again_ms(old)
 
 
 def _among_first(turn: Turn, job: Job, order: Order) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from gangline.scheduler.core.entities import Job, Node, Reservation
 from gangline.scheduler.core.lifecycle import Phase
-from gangline.scheduler.core.state import HOLDING, NEVER, State
+from gangline.scheduler.core.state import HOLDING, State
 
 
 def rebuild(state: State) -> None:
@@ -60,11 +60,14 @@ def rearm(state: State) -> None:
     """Set every timer anew, from the entities alone; also forgets what was answered."""
     state.timers = []
     state.answered = {}
-    state.cycle_at_ms = NEVER
     for job in state.jobs.values():
         _arm_job(state, job)
     for node in state.nodes.values():
         _arm_node(state, node)
+    for reservation in state.reservations.values():
+        state.wake(reservation.start_ms, "cycle")
+        if reservation.disturbed:
+            state.wake(state.again_ms(reservation), "cycle")
 
 
 def _arm_job(state: State, job: Job) -> None:
@@ -80,6 +83,8 @@ def _arm_job(state: State, job: Job) -> None:
     elif job.phase is Phase.STOPPING:
         since = max(job.stop_ms, state.cell.deadlines_from_ms)
         state.wake(since + job.stop_grace_ms + policy["stop_timeout"], "stop", job.id)
+    if job.phase is Phase.RUNNING:
+        state.wake(state.protected_until_ms(job), "protection", job.id)
     if job.started_ms and job.spec.limit_ms is not None and job.phase is Phase.RUNNING:
         state.wake(job.started_ms + job.spec.limit_ms - job.resumed_ms, "limit", job.id)
 

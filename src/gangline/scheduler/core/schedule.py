@@ -5,9 +5,9 @@ makes room: its head is tried in order; a place that leaves reservations alone s
 rights of eviction are tried; else it may get a plan. A group that was answered no is asked again
 only after `State.freed`, or when a job joins it.
 
-The cycle runs at the end of every step that has read its inputs to their ends. It depends on the
-state, and on time only through moments at which it asks to be woken (`State.cycle_at_ms`), so that
-a replay decides the same.
+The cycle runs at the end of every step that has read its inputs to their ends. What makes it ask
+again stands in the fold (`freed`, timers), never in what an earlier cycle found out, so that a
+replay of the batches alone decides the same.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gangline.scheduler.core.entities import Job, Reservation
 from gangline.scheduler.core.fit import shape_of_spec
 from gangline.scheduler.core.fleet import ROOT_LEVEL, Place, bits, lowest_bits
 from gangline.scheduler.core.order import Order, OrderKey
-from gangline.scheduler.core.state import NEVER, GroupKey
+from gangline.scheduler.core.state import GroupKey
 from gangline.scheduler.core.turn import Turn
 
 PLACED: Final = "placed"
@@ -32,10 +32,6 @@ JOB_WAITS: Final = "job waits"
 
 def cycle(turn: Turn) -> None:
     """Decide until nothing more can start."""
-    state = turn.state
-    if turn.now_ms >= state.cycle_at_ms:
-        state.cycle_at_ms = NEVER
-        state.freed()
     for ready in claims.settle(turn):
         start_claim(turn, ready)
     plans.drop_stale(turn)

@@ -66,7 +66,6 @@ class State:
         self.fits: dict[object, object] = {}
         self.windowed: dict[str, None] = {}
         self.answered: dict[GroupKey, int] = {}
-        self.cycle_at_ms = NEVER
         self.timers: list[TimerKey] = []
         self.touched: dict[str, None] = {}
         self.dirty: dict[tuple[str, str], None] = {}
@@ -207,6 +206,18 @@ class State:
         self.pledge(team, sign * job.gpus)
         if not job.spec.preemptible:
             self.inside_claims[team] = self.inside_claims.get(team, 0) + sign
+
+    def protected_until_ms(self, job: Job) -> int:
+        """Until when an attempt may not be reclaimed by others than `urgent`.
+
+        NEVER before it has started.
+        """
+        policy_ = self.cell.policy
+        doubled = policy_["min_runtime"] << min(job.preemptions, 30)
+        least = min(doubled, max(policy_["min_runtime"], policy_["min_runtime_max"]))
+        if not least:
+            return 0
+        return job.started_ms + least if job.started_ms else NEVER
 
     def usage_of(self, team: Team, half_life_ms: int, now_ms: int | None = None) -> int:
         """Decayed GPU-milliseconds of the branch now."""
@@ -355,6 +366,7 @@ class State:
             if seat.held:
                 self._claim(seat, seat.held)
         self.touch(reservation)
+        self.wake(reservation.start_ms, "cycle")
         if reservation.kind == "claim":
             job = self.jobs[reservation.job]
             self.ungroup(job)
@@ -387,6 +399,11 @@ class State:
                 if not reservation.disturbed:
                     reservation.disturbed = True
                     self.touch(reservation)
+                    self.wake(self.again_ms(reservation), "cycle")
+
+    def again_ms(self, reservation: Reservation) -> int:
+        """When a plan may be made again, if gangs came or went on its nodes."""
+        return reservation.planned_ms + self.cell.policy["replan_interval"]
 
     def has_claim(self, job_id: str) -> bool:
         """Whether victims are leaving, or have left, for this job."""

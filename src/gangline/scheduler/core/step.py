@@ -104,8 +104,7 @@ def take(turn: Turn, fact: Fact) -> None:
 
 def next_wake(state: State) -> int | None:
     """When time alone would matter next, in milliseconds since the epoch; None for never."""
-    at_ms = min(state.timers[0][0] if state.timers else NEVER, state.cycle_at_ms)
-    return None if at_ms >= NEVER else at_ms
+    return state.timers[0][0] if state.timers and state.timers[0][0] < NEVER else None
 
 
 def due(turn: Turn) -> None:
@@ -213,6 +212,12 @@ def _nothing(_turn: Turn, _name: str) -> None:
     """Being awake is enough."""
 
 
+def _protection_due(turn: Turn, name: str) -> None:
+    job = turn.state.jobs.get(name)
+    if job is not None and job.phase is Phase.RUNNING and turn.state.groups:
+        turn.state.freed()
+
+
 def _cycle_due(turn: Turn, _name: str) -> None:
     turn.state.freed()
 
@@ -229,4 +234,5 @@ TIMERS: Final[Mapping[str, Callable[[Turn, str], None]]] = {
     "backoff": _backoff_due,
     "causes": _nothing,
     "cycle": _cycle_due,
+    "protection": _protection_due,
 }
