@@ -47,8 +47,10 @@ HOUR_MS: Final = 3_600_000
 ONE_TEAM: Final = "everybody"
 # A job that is held by the scheduler is looked at by its owner, and released, after so long.
 OWNER_LOOKS_MS: Final = HOUR_MS
-# When nothing has started or ended for so long after the last submission, nothing ever will.
-GIVE_UP_MS: Final = 60 * 24 * HOUR_MS
+SAVES: Final = Saves.WHEN_NEEDED
+# When nothing has started or ended for so long after the last submission, nothing ever will; the
+# longest repair of a node takes 131 days.
+GIVE_UP_MS: Final = 200 * 24 * HOUR_MS
 
 
 def simulate(settings: SimulationSettings, *, progress: Progress | None = None) -> Measured:
@@ -95,7 +97,7 @@ class Simulation:
             observers=(self, *observers),
             keeps_steps=False,
             start_ms=START_MS,
-            saves=Saves.WHEN_NEEDED,
+            saves=SAVES,
             patient=frozenset({f.MemberStarted}),
         )
         self._jobs = iter(inputs.jobs)
