@@ -195,17 +195,25 @@ class StopFlag:
 
     def __init__(self, *signals: signal.Signals) -> None:
         self._set = False
+        self._signals = signals or (signal.SIGTERM,)
         notice = os.environ.get("GANGLINE_NOTICE_FILE")
         self._notice = Path(notice) if notice else None
-        for number in signals or (signal.SIGTERM,):
+        for number in self._signals:
             signal.signal(number, self._on_signal)
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
+        """Remember it; a signal that comes from now on must not end a program that is leaving."""
         self._set = True
+        for number in self._signals:
+            with contextlib.suppress(ValueError):  # only the main thread may do this
+                signal.signal(number, signal.SIG_IGN)
 
     def __bool__(self) -> bool:
-        if not self._set and self._notice is not None:
-            self._set = self._notice.exists()
+        if not self._set and self._notice is not None and self._notice.exists():
+            self._stop()
         return self._set
 
     def left_s(self) -> float | None:

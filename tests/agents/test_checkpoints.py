@@ -187,6 +187,7 @@ def test_a_stop_signal_only_sets_a_flag() -> None:
         assert not stop
         os.kill(os.getpid(), signal.SIGUSR2)
         assert stop
+        assert signal.getsignal(signal.SIGUSR2) is signal.SIG_IGN, "leaving must not be cut short"
     finally:
         signal.signal(signal.SIGUSR2, before)
 

@@ -10,6 +10,7 @@ from gangline.agents.core.model import TRANSITIONS, Move
 from gangline.events.batch import MemberPhase
 from gangline.events.facts import (
     CheckpointSaved,
+    FaultCleared,
     FaultDetected,
     MemberExited,
     MemberReady,
@@ -336,29 +337,58 @@ def test_a_lost_supervisor_takes_its_attempt_with_it_as_infrastructure() -> None
     assert fact.reason == "infrastructure"
 
 
-def test_a_process_that_survives_sigkill_makes_the_node_faulty_once() -> None:
-    """Its GPUs stay its own, and the node takes no new work."""
+def test_a_process_that_survives_sigkill_takes_its_gpus_out_once() -> None:
+    """They stay its own; others on the node are healthy and run on."""
     node = Node()
-    node.running()
+    node.running(gpus=(2, 3))
     node.told()
 
     node.give(core.Stuck(JOB, "pid 7"))
-    assert node.facts() == [FaultDetected(node="n0", gpu=-1, fault="unkillable", detail="pid 7")]
+    assert node.facts() == [
+        FaultDetected(node="n0", gpu=gpu, fault="unkillable", detail="pid 7") for gpu in (2, 3)
+    ]
     assert node.give(core.Stuck(JOB, "pid 7")) == []
 
     assert node.stage() == "killing"
 
 
+def test_an_unkillable_process_is_over_with_the_next_boot_only() -> None:
+    """No reading of the hardware says anything about it."""
+    node = Node()
+    node.running()
+    node.told()
+    node.give(core.Stuck(JOB))
+    assert node.give(core.Diagnosed(())) == []
+
+    node.restart(boot_id="boot-2")
+
+    assert "FaultCleared" in node.kinds()
+
+
 def test_a_fault_is_stated_once_and_cleared_with_the_last_of_its_gpu() -> None:
     """Two faults of one GPU are two facts, and one clearing."""
     node = Node()
-    for fault in ("ecc", "thermal", "ecc"):
-        node.give(core.FaultSeen(gpu=3, fault=fault))
-    assert node.actions == []
+    ecc, hot = core.Fault(3, "ecc", "2 errors"), core.Fault(3, "thermal")
+    node.give(core.Diagnosed((ecc, hot)))
+    assert node.facts() == [
+        FaultDetected(node="n0", gpu=3, fault="ecc", detail="2 errors"),
+        FaultDetected(node="n0", gpu=3, fault="thermal"),
+    ]
+    assert node.give(core.Diagnosed((ecc, hot))) == []
 
-    node.give(core.FaultGone(gpu=3, fault="ecc"))
-    assert node.actions == []
-    node.give(core.FaultGone(gpu=3, fault="thermal"))
+    assert node.give(core.Diagnosed((hot,))) == []
+    node.give(core.Diagnosed(()))
+
+    assert node.facts() == [FaultCleared(node="n0", gpu=3)]
+
+
+def test_a_fault_that_went_away_while_the_agent_was_down_is_cleared() -> None:
+    """What the journal remembers is compared with what is broken now."""
+    node = Node()
+    node.give(core.Diagnosed((core.Fault(1, "xid"),)))
+    node.restart()
+
+    node.give(core.Diagnosed(()))
 
     assert node.kinds() == ["FaultCleared"]
 

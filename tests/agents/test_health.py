@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from gangline.agents import gpus
-from gangline.agents.core import Check, FaultGone, FaultSeen
+from gangline.agents.core import Check, Fault
 from gangline.agents.health import Health
 from gangline.agents.preflight import look
 from gangline.agents.settings import AgentSettings
@@ -38,6 +38,11 @@ class Machine:
         script.write_text(f"#!/bin/sh\ncat {self.folder}/out\nexit {code}\n")
         script.chmod(0o755)
 
+    def health(self, **more: Any) -> Health:
+        """What looks at it."""
+        settings = AgentSettings(node="n0", folder=self.folder, min_free_bytes=0, **more)
+        return Health(settings, kernel_log=self.kernel_log)
+
     def kernel_says(self, line: str) -> None:
         """A line of the kernel's log."""
         with self.kernel_log.open("a") as log:
@@ -53,10 +58,10 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 def test_sound_gpus_are_counted_and_have_no_faults(machine: Machine) -> None:
     """What the kernel said before our start is not news."""
-    health = Health(kernel_log=machine.kernel_log)
+    health = machine.health()
 
     assert gpus.count(None) == 2
-    assert health.look() == []
+    assert health.look().faults == ()
     health.close()
 
 
@@ -70,51 +75,47 @@ def test_sound_gpus_are_counted_and_have_no_faults(machine: Machine) -> None:
 )
 def test_a_sick_gpu_is_a_fault_until_it_is_well(machine: Machine, line: str, fault: str) -> None:
     """Each reading is whole."""
-    health = Health(kernel_log=machine.kernel_log)
+    health = machine.health()
     machine.says(WELL.format(index=0, bus="17"), line)
 
-    (seen,) = health.look()
-    assert isinstance(seen, FaultSeen)
-    assert (seen.gpu, seen.fault) == (1, fault)
-    assert health.look() == []
+    (seen,) = health.look().faults
+    assert (seen.gpu, seen.kind) == (1, fault)
     machine.says(WELL.format(index=0, bus="17"), WELL.format(index=1, bus="18"))
 
-    assert health.look() == [FaultGone(gpu=1, fault=fault)]
+    assert health.look().faults == ()
     health.close()
 
 
 def test_an_xid_of_the_kernel_blames_the_gpu_at_that_address(machine: Machine) -> None:
     """It stays, as nothing says that it is over."""
-    health = Health(kernel_log=machine.kernel_log)
+    health = machine.health()
     machine.kernel_says("4,12,34,-;NVRM: Xid (PCI:0000:18:00): 79, GPU has fallen off the bus.")
 
-    (seen,) = health.look()
+    (seen,) = health.look().faults
 
-    assert isinstance(seen, FaultSeen)
-    assert (seen.gpu, seen.fault) == (1, "xid")
+    assert (seen.gpu, seen.kind) == (1, "xid")
     assert "79" in seen.detail
-    assert health.look() == []
+    assert health.look().faults == (seen,)
     health.close()
 
 
 def test_an_xid_that_programs_cause_blames_no_gpu(machine: Machine) -> None:
     """Xid 31 is a page fault of the program."""
-    health = Health(kernel_log=machine.kernel_log)
+    health = machine.health()
     machine.kernel_says("NVRM: Xid (PCI:0000:18:00): 31, pid=1, MMU Fault")
 
-    assert health.look() == []
+    assert health.look().faults == ()
     health.close()
 
 
 def test_a_failing_nvidia_smi_is_a_fault_of_the_node(machine: Machine) -> None:
     """Nobody knows which GPU it is."""
-    health = Health(kernel_log=machine.kernel_log)
+    health = machine.health()
     machine.says("NVML: driver mismatch", code=9)
 
-    (seen,) = health.look()
+    (seen,) = health.look().faults
 
-    assert isinstance(seen, FaultSeen)
-    assert (seen.gpu, seen.fault) == (-1, "nvidia-smi")
+    assert (seen.gpu, seen.kind) == (-1, "nvidia-smi")
     health.close()
 
 
@@ -158,22 +159,32 @@ def test_a_published_port_is_taken_or_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("script", "faults"),
     [
-        ("exit 0", []),
-        ("echo '2 nvlink link 3 is down'", [(2, "nvlink", "link 3 is down")]),
-        ("echo 'node nic'; echo '0 ecc'", [(-1, "nic", ""), (0, "ecc", "")]),
-        ("echo all is lost >&2; exit 3", [(-1, "health", "all is lost")]),
-        ("exit 3", [(-1, "health", "exit code 3")]),
+        ("exit 0", ()),
+        ("echo '2 nvlink link 3 is down'", (Fault(2, "nvlink", "link 3 is down"),)),
+        ("echo 'node nic'; echo '0 ecc'", (Fault(-1, "nic"), Fault(0, "ecc"))),
+        ("echo all is lost >&2; exit 3", (Fault(-1, "health", "all is lost"),)),
+        ("exit 3", (Fault(-1, "health", "exit code 3"),)),
     ],
 )
 def test_a_health_command_says_a_fault_a_line(
-    tmp_path: Path, script: str, faults: list[tuple[int, str, str]]
+    machine: Machine, script: str, faults: tuple[Fault, ...]
 ) -> None:
     """As Slurm's HealthCheckProgram, and by GPU."""
-    health = Health(("sh", "-c", script), kernel_log=tmp_path / "none")
+    health = machine.health(health_command=("sh", "-c", script))
 
-    seen = [(cue.gpu, cue.fault, cue.detail) for cue in health.look() if isinstance(cue, FaultSeen)]
+    assert health.look().faults == faults
+    health.close()
 
-    assert seen == faults
+
+def test_a_gpu_that_falls_silent_is_gone(machine: Machine) -> None:
+    """As many are expected as answered at the start."""
+    health = machine.health()
+    machine.says(WELL.format(index=0, bus="17"))
+
+    (fault,) = health.look().faults
+
+    assert (fault.gpu, fault.kind) == (1, "gone")
+    health.close()
 
 
 def test_faults_are_stated_and_cleared_by_the_agent(cell: Cell) -> None:

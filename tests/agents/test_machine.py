@@ -78,7 +78,7 @@ def test_a_grandchild_without_token_is_killed_without_cgroups_too(cell: Cell) ->
     assert not [pid for pid in procfs.pids() if _words(pid)[:2] == ["sleep", "301"]]
 
 
-def test_a_process_that_survives_sigkill_makes_the_node_faulty(cell: Cell, freezer: Path) -> None:
+def test_the_gpus_of_a_process_that_survives_sigkill_are_out(cell: Cell, freezer: Path) -> None:
     """Its member has not ended, and its GPUs are not free, until it is really gone."""
     spec = make.spec(f"echo $$ > {freezer}/cgroup.procs; echo in; exec sleep 300")
     with cell.agent(stuck_s=0.3):
@@ -92,7 +92,7 @@ def test_a_process_that_survives_sigkill_makes_the_node_faulty(cell: Cell, freez
 
         assert cell.ended().reason == "stopped"
 
-    assert (fault.gpu, fault.fault) == (-1, "unkillable")
+    assert (fault.gpu, fault.fault) == (0, "unkillable")
 
 
 def test_a_pid_that_belongs_to_somebody_else_now_is_not_touched() -> None:
@@ -154,7 +154,7 @@ def test_a_newer_supervisors_result_is_read_by_an_older_agent(tmp_path: Path) ->
 def test_a_job_runs_as_its_user_and_may_save(cell: Cell) -> None:
     """Its checkpoint folder and its progress file are its own."""
     shutil.chown(cell.folder, "nobody")
-    for parent in [cell.folder, *cell.folder.parents][:3]:
+    for parent in [cell.folder, *cell.folder.parents][:-2]:
         parent.chmod(0o755)
     spec = make.spec("id -un; touch $GANGLINE_CHECKPOINT_DIR/x $GANGLINE_PROGRESS_FILE")
     spec = make.as_user(spec, "nobody")

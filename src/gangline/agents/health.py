@@ -2,25 +2,26 @@
 
 The command prints a line for each fault: `GPU KIND [text]`, GPU an index or `node`; nothing
 printed and code 0 means well. Another code counts as a fault of the whole node, `health`, with
-its last line. Readings are whole: a fault that is not in the newest one is over. An Xid of the
-kernel's log is no reading; it stays until this agent is started again.
+its last line. Every look is whole: a fault that is not in the newest one is over. An Xid of the
+kernel's log stays until this agent is started again.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gangline.agents import gpus
-from gangline.agents.core import FaultGone, FaultSeen
+from gangline.agents.core import Diagnosed, Fault
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gangline.agents.core import Cue
+    from gangline.agents.settings import AgentSettings
 
 WHOLE_NODE: Final = -1
 APPLICATION_XIDS: Final = frozenset({13, 31, 43, 45, 68, 69})
@@ -31,45 +32,33 @@ _MAX_DETAIL: Final = 300
 _TIMEOUT_S: Final = 60
 _FIELDS: Final = 3
 
-Fault = tuple[int, str]
+_Where = tuple[int, str]
 
 
 class Health:
-    """Compares each reading with the one before. command: empty for none."""
+    """Reads everything anew each time. command: empty for none. gpus: how many there should be."""
 
-    def __init__(self, command: Sequence[str] = (), *, kernel_log: Path | None = None) -> None:
-        self._command = tuple(command)
-        self._known: dict[Fault, str] = {}
-        self._xids: dict[Fault, str] = {}
-        self._kernel = KernelLog(kernel_log or Path("/dev/kmsg"))
+    def __init__(self, settings: AgentSettings, *, kernel_log: Path = Path("/dev/kmsg")) -> None:
+        self._settings = settings
+        self._gpus = gpus.count(settings.gpus)
+        self._xids: dict[_Where, str] = {}
+        self._kernel = KernelLog(kernel_log)
 
-    def look(self) -> list[Cue]:
-        """Faults that are new, and those that are over."""
-        now = self._reading()
-        seen: list[Cue] = [
-            FaultSeen(gpu=gpu, fault=fault, detail=now[gpu, fault])
-            for gpu, fault in sorted(now.keys() - self._known.keys())
-        ]
-        gone: list[Cue] = [
-            FaultGone(gpu=gpu, fault=fault)
-            for gpu, fault in sorted(self._known.keys() - now.keys())
-        ]
-        self._known = now
-        return seen + gone
+    def look(self) -> Diagnosed:
+        """All that is broken now."""
+        found = _of_disk(self._settings)
+        if self._settings.health_command:
+            found |= _of_command(self._settings.health_command)
+        if gpus.present():
+            readings = gpus.readings()
+            found |= _of_gpus(readings, self._gpus)
+            self._xids |= _of_kernel(self._kernel.lines(), readings or ())
+        found |= self._xids
+        return Diagnosed(tuple(Fault(*where, found[where]) for where in sorted(found)))
 
     def close(self) -> None:
         """Let go of the kernel's log."""
         self._kernel.close()
-
-    def _reading(self) -> dict[Fault, str]:
-        found: dict[Fault, str] = {}
-        if self._command:
-            found |= _of_command(self._command)
-        if gpus.present():
-            readings = gpus.readings()
-            found |= _of_gpus(readings)
-            self._xids |= _of_kernel(self._kernel.lines(), readings or ())
-        return found | self._xids
 
 
 class KernelLog:
@@ -104,10 +93,10 @@ class KernelLog:
             self._handle = -1
 
 
-def _of_kernel(lines: Sequence[str], readings: Sequence[gpus.Reading]) -> dict[Fault, str]:
+def _of_kernel(lines: Sequence[str], readings: Sequence[gpus.Reading]) -> dict[_Where, str]:
     """Xids that a sound GPU does not have, each at the GPU with that address, else at the node."""
     indices = {_bus(reading.bus): reading.index for reading in readings}
-    found: dict[Fault, str] = {}
+    found: dict[_Where, str] = {}
     for line in lines:
         match = _XID.search(line)
         if match and int(match.group(2)) not in APPLICATION_XIDS:
@@ -122,10 +111,18 @@ def _bus(address: str) -> str:
     return f"{match.group(1)}:{match.group(2)}".lower() if match else address
 
 
-def _of_gpus(readings: Sequence[gpus.Reading] | None) -> dict[Fault, str]:
+def _of_disk(settings: AgentSettings) -> dict[_Where, str]:
+    free = shutil.disk_usage(settings.folder).free
+    if free >= settings.min_free_bytes:
+        return {}
+    return {(WHOLE_NODE, "disk"): f"{free} bytes free under {settings.folder}"}
+
+
+def _of_gpus(readings: Sequence[gpus.Reading] | None, count: int) -> dict[_Where, str]:
     if readings is None:
         return {(WHOLE_NODE, "nvidia-smi"): "nvidia-smi fails or hangs"}
-    found: dict[Fault, str] = {}
+    missing = set(range(count)) - {one.index for one in readings}
+    found: dict[_Where, str] = {(gpu, "gone"): "does not answer nvidia-smi" for gpu in missing}
     for one in readings:
         if one.uncorrected:
             found[one.index, "ecc"] = f"{one.uncorrected} uncorrected errors"
@@ -136,7 +133,7 @@ def _of_gpus(readings: Sequence[gpus.Reading] | None) -> dict[Fault, str]:
     return found
 
 
-def _of_command(command: Sequence[str]) -> dict[Fault, str]:
+def _of_command(command: Sequence[str]) -> dict[_Where, str]:
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
@@ -151,7 +148,7 @@ def _of_command(command: Sequence[str]) -> dict[Fault, str]:
     return found
 
 
-def _fault_line(line: str) -> tuple[Fault, str] | None:
+def _fault_line(line: str) -> tuple[_Where, str] | None:
     """`GPU KIND [text]`."""
     words = line.split(None, _FIELDS - 1)
     if len(words) < _FIELDS - 1 or not (words[0].isdecimal() or words[0] == "node"):

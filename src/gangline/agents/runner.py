@@ -75,7 +75,7 @@ class Agent:
         self._executor = ProcessExecutor(settings, unseal=unseal)
         self._spool = Spool(settings.folder / "spool")
         self._log_server = _log_server(settings)
-        self._health = Health(settings.health_command)
+        self._health = Health(settings)
         self._next_prune_s = 0.0
         boot_id = procfs.boot_id()
         self._sender = Sender(
@@ -207,8 +207,7 @@ class Agent:
 
     def _watch_health(self) -> None:
         while not self._stopping.is_set():
-            for cue in self._health.look():
-                self._tell(cue)
+            self._tell(self._health.look())
             self._stopping.wait(self._settings.health_interval_s)
 
     # --- the end ---------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from gangline.agents.core.model import Exit, Key
 from gangline.events.batch import AssignedMember, NodeAssignment
@@ -94,21 +95,19 @@ class Progressed:
     at_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FaultSeen:
-    """Hardware is broken now. gpu: -1 for the whole node."""
+class Fault(NamedTuple):
+    """Broken hardware. gpu: its index, -1 for the whole node."""
 
     gpu: int
-    fault: str
+    kind: str
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FaultGone:
-    """Hardware that was broken is well."""
+@dataclass(frozen=True, slots=True)
+class Diagnosed:
+    """All that is broken now, whole: what is not among it is well."""
 
-    gpu: int
-    fault: str
+    faults: tuple[Fault, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +176,7 @@ Cue = (
     | SavingSeen
     | CheckpointSeen
     | Progressed
-    | FaultSeen
-    | FaultGone
+    | Diagnosed
     | Heard
     | Tick
     | Recovered

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from gangline.agents.core.actions import Action, State
+from gangline.agents.core.actions import Action
 from gangline.agents.core.cues import (
     Checked,
     CheckpointSeen,
     Cue,
+    Diagnosed,
     Ended,
-    FaultGone,
-    FaultSeen,
+    Fault,
     Heard,
     Lost,
     Progressed,
@@ -31,9 +31,9 @@ from gangline.agents.core.cues import (
 from gangline.agents.core.model import BEFORE_START, Exit, Key, Member, Move, NodeState, Stage
 from gangline.agents.core.recovery import recover
 from gangline.agents.core.timing import on_time
-from gangline.agents.core.turn import NOT_STARTED, Turn
+from gangline.agents.core.turn import NOT_STARTED, UNKILLABLE, Turn
 from gangline.events.batch import AssignedMember, MemberPhase, NodeAssignment
-from gangline.events.facts import CheckpointStarted, FaultCleared
+from gangline.events.facts import CheckpointStarted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -132,7 +132,7 @@ def _checked(turn: Turn, cue: Checked) -> None:
     if member is None or member.stage is not Stage.CHECKING:
         return
     if cue.fault:
-        turn.fault(cue.gpu, cue.fault, cue.problem)
+        turn.fault(Fault(cue.gpu, cue.fault, cue.problem))
     if cue.problem:
         turn.end(member, Exit(code=cue.code, reason=cue.reason, detail=cue.problem))
         return
@@ -163,9 +163,10 @@ def _lost(turn: Turn, cue: Lost) -> None:
 
 
 def _stuck(turn: Turn, cue: Stuck) -> None:
-    """The GPUs of a process that cannot be killed are nobody's, and the node takes no more work."""
-    if cue.key in turn.state.members:
-        turn.fault(-1, "unkillable", cue.detail)
+    """The GPUs of a process that cannot be killed are nobody's; others on the node run on."""
+    member = turn.state.members.get(cue.key)
+    for gpu in member.order.gpus if member else ():
+        turn.fault(Fault(gpu, UNKILLABLE, cue.detail))
 
 
 def _saving(turn: Turn, cue: SavingSeen) -> None:
@@ -191,20 +192,17 @@ def _progressed(turn: Turn, cue: Progressed) -> None:
         member.progress_ms = max(member.progress_ms, min(cue.at_ms, turn.now_ms))
 
 
-def _fault_seen(turn: Turn, cue: FaultSeen) -> None:
-    turn.fault(cue.gpu, cue.fault, cue.detail)
+def _diagnosed(turn: Turn, cue: Diagnosed) -> None:
+    """What is new is stated, what is over is cleared.
 
-
-def _fault_gone(turn: Turn, cue: FaultGone) -> None:
-    """Cleared when the last fault of that GPU is gone.
-
-    An unkillable process stays for the operator.
+    Unkillable processes are not for it to see.
     """
-    number = turn.state.faults.pop((cue.gpu, cue.fault), None)
-    if number is None or any(gpu == cue.gpu for gpu, _ in turn.state.faults):
-        return
-    name = f"{turn.state.node}/{turn.state.boot_id[:8]}/cleared-{number}"
-    turn.do(State(name, FaultCleared(node=turn.state.node, gpu=cue.gpu)))
+    for fault in sorted(cue.faults):
+        turn.fault(fault)
+    broken = {(fault.gpu, fault.kind) for fault in cue.faults}
+    for gpu, kind in sorted(turn.state.faults.keys() - broken):
+        if kind != UNKILLABLE:
+            turn.clear(gpu, kind)
 
 
 def _heard(turn: Turn, _cue: Heard) -> None:
@@ -229,8 +227,7 @@ _HANDLERS: Final[Mapping[type, Callable[[Turn, Any], None]]] = {
     SavingSeen: _saving,
     CheckpointSeen: _saved,
     Progressed: _progressed,
-    FaultSeen: _fault_seen,
-    FaultGone: _fault_gone,
+    Diagnosed: _diagnosed,
     Heard: _heard,
     Tick: _tick,
     Recovered: _recovered,

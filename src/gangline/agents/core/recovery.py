@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from gangline.agents.core.actions import Start, State
 from gangline.agents.core.cues import Found, Presence, Recovered
 from gangline.agents.core.model import BEFORE_START, Exit, Key, Member, Move, Stage
+from gangline.agents.core.turn import UNKILLABLE
 from gangline.events.facts import NodeRegistered
 
 if TYPE_CHECKING:
@@ -44,12 +45,13 @@ def recover(turn: Turn, cue: Recovered) -> None:
     gone = [finding for finding in findings if _is_over(finding, rebooted=rebooted)]
     for finding in gone:
         _settle(turn, finding, rebooted=rebooted)
-    if rebooted:
-        turn.state.faults.clear()
     turn.state.boot_id = cue.boot_id
     turn.state.incarnation += 1
     turn.state.heard_ms = turn.now_ms
     _register(turn, cue)
+    for gpu, kind in sorted(turn.state.faults):
+        if rebooted and kind == UNKILLABLE:
+            turn.clear(gpu, kind)
     for finding in findings:
         if finding not in gone:
             _take_up(turn, finding)

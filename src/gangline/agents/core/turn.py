@@ -13,6 +13,7 @@ from gangline.agents.core.model import BEFORE_START, Exit, Member, Move, NodeSta
 from gangline.events.batch import MemberPhase
 from gangline.events.facts import (
     CheckpointSaved,
+    FaultCleared,
     FaultDetected,
     MemberExited,
     MemberReady,
@@ -21,9 +22,10 @@ from gangline.events.facts import (
 )
 
 if TYPE_CHECKING:
-    from gangline.agents.core.cues import CheckpointSeen
+    from gangline.agents.core.cues import CheckpointSeen, Fault
 
 HUNG_GRACE_MS: Final = 10_000
+UNKILLABLE: Final = "unkillable"
 NOT_STARTED: Final = Exit(code=0, reason="not_started")
 
 
@@ -176,12 +178,20 @@ class Turn:
 
     # --- hardware --------------------------------------------------------------------------------
 
-    def fault(self, gpu: int, fault: str, detail: str) -> None:
+    def fault(self, fault: Fault) -> None:
         """State a fault once, until it is cleared."""
-        if (gpu, fault) in self.state.faults:
+        if (fault.gpu, fault.kind) in self.state.faults:
             return
         self.state.fault_number += 1
-        self.state.faults[gpu, fault] = self.state.fault_number
-        fact = FaultDetected(node=self.state.node, gpu=gpu, fault=fault, detail=detail)
-        name = f"{self.state.node}/{self.state.boot_id[:8]}/fault-{self.state.fault_number}"
-        self.do(State(name, fact))
+        self.state.faults[fault.gpu, fault.kind] = self.state.fault_number
+        fact = FaultDetected(
+            node=self.state.node, gpu=fault.gpu, fault=fault.kind, detail=fault.detail
+        )
+        self.do(State(f"{self.state.node}/fault-{self.state.fault_number}", fact))
+
+    def clear(self, gpu: int, kind: str) -> None:
+        """A fault is over; the GPU is well when it was the last one there."""
+        number = self.state.faults.pop((gpu, kind))
+        if all(other != gpu for other, _ in self.state.faults):
+            fact = FaultCleared(node=self.state.node, gpu=gpu)
+            self.do(State(f"{self.state.node}/cleared-{number}", fact))
