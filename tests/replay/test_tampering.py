@@ -9,7 +9,7 @@ import pytest
 
 from gangline.events import codec
 from gangline.events.log import Record, Topic
-from gangline.replay.history import History, LogSource
+from gangline.replay.logfile import export_log, read_records
 from gangline.replay.verify import verify
 from gangline.scheduler.batches import BrokenChainError, LogDifferenceError
 from tests.scheduler.cell import Cell
@@ -37,7 +37,7 @@ class ListSource:
 
 
 @pytest.fixture(scope="module")
-def records() -> list[Record]:
+def records(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
     """A small log with every input topic, a silence and two terms."""
     cell = Cell()
     first = cell.scheduler()
@@ -54,7 +54,9 @@ def records() -> list[Record]:
     cell.heartbeat("n1", "n2")
     cell.submit("job-3")
     cell.run(second, ms=1_000)
-    return list(History(LogSource(cell.log)).records())
+    path = tmp_path_factory.mktemp("tampering") / "cell.log"
+    export_log(cell.log, path)
+    return list(read_records(path))
 
 
 def is_found(records: list[Record]) -> bool:

@@ -75,9 +75,18 @@ class Fleet:
 
     def judge(self) -> None:
         """What was promised happened once, assignments are right, and the log verifies."""
+        queued = [each.job for each in self.cell.decisions(d.JobQueued)]
+        assert sorted(queued) == sorted(self.cell.acknowledged)
+        self.judge_log()
+
+    def judge_answers(self) -> None:
+        """Every submission was answered once."""
+        answers = [*self.cell.decisions(d.JobQueued), *self.cell.decisions(d.JobRejected)]
+        assert sorted(each.job for each in answers) == sorted(self.cell.acknowledged)
+
+    def judge_log(self) -> None:
+        """Assignments are right, and the log verifies."""
         cell = self.cell
-        queued = [each.job for each in cell.decisions(d.JobQueued)]
-        assert sorted(queued) == sorted(cell.acknowledged)
         report = verify(LogSource(cell.log), core)
         assert report.difference is None, report.difference.diff or report.difference
         follower = cell.replayed()

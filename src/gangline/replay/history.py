@@ -7,21 +7,19 @@ LogDifferenceError.
 
 from __future__ import annotations
 
-import hashlib
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from gangline.events import codec
 from gangline.events.log import Position, Record, Topic, TopicPartition
 from gangline.events.reading import read_to_ends
 from gangline.replay.logfile import read_records
 from gangline.scheduler.batches import LogDifferenceError, RecordedStep, StepReader
 from gangline.scheduler.follower import DECISIONS
-from gangline.scheduler.intake import INPUT_TOPICS
+from gangline.scheduler.intake import INPUT_TOPICS, RangeDigest, rank
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from gangline.events.batch import InputRange
@@ -79,52 +77,68 @@ _INPUTS = frozenset(map(str, INPUT_TOPICS))
 
 
 class Streams:
-    """One mixed stream of records, taken partition by partition."""
+    """One mixed stream of records, of which each step takes its ranges.
+
+    What is wanted is delivered while the stream is read, and only what comes too early waits: a
+    range of a quiet night's heartbeats needs no more memory than one of a minute.
+    """
 
     def __init__(self, records: Iterator[Record]) -> None:
         self._records = records
         self._waiting: dict[TopicPartition, deque[Record]] = {}
 
-    def up_to(self, partition: TopicPartition, last: int) -> list[Record]:
-        """The next records of a partition, up to this offset; fewer when the stream ends before."""
-        taken: list[Record] = []
-        queue = self._waiting.setdefault(partition, deque())
-        while not taken or taken[-1].offset < last:
-            if not queue and not self._pull(queue):
-                break
-            if queue[0].offset > last:
-                break
-            taken.append(queue.popleft())
-        return taken
+    def take(self, wanted: Mapping[TopicPartition, int], deliver: Callable[[Record], None]) -> None:
+        """Deliver the next records of these partitions, up to these offsets.
 
-    def _pull(self, wanted: deque[Record]) -> bool:
-        """Read until the queue has a record; false at the end."""
-        for record in self._records:
+        Fewer of a partition when a later one comes, or the stream ends, before its last.
+        """
+        missing = {
+            p: last for p, last in wanted.items() if not self._from_waiting(p, last, deliver)
+        }
+        while missing:
+            record = next(self._records, None)
+            if record is None:
+                return
             partition = TopicPartition(record.topic, record.partition)
-            queue = self._waiting.setdefault(partition, deque())
-            queue.append(record)
-            if queue is wanted:
+            last = missing.get(partition, -1)
+            if record.offset <= last:
+                deliver(record)
+            else:
+                self._waiting.setdefault(partition, deque()).append(record)
+            if record.offset >= last:
+                missing.pop(partition, None)
+
+    def _from_waiting(
+        self, partition: TopicPartition, last: int, deliver: Callable[[Record], None]
+    ) -> bool:
+        """Deliver what waits; whether that was all."""
+        queue = self._waiting.get(partition)
+        while queue:
+            if queue[0].offset > last:
+                return True
+            record = queue.popleft()
+            deliver(record)
+            if record.offset == last:
                 return True
         return False
 
     def rest(self) -> Iterator[Record]:
-        """What nobody took, by partition."""
-        for record in self._records:
-            partition = TopicPartition(record.topic, record.partition)
-            self._waiting.setdefault(partition, deque()).append(record)
+        """What nobody took: by partition what was read already, then what comes."""
         for partition in sorted(self._waiting):
-            yield from self._waiting[partition]
+            yield from self._waiting.pop(partition)
+        yield from self._records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """One step of the history. inputs: the records that it consumed.
+    """One step of the history. facts: the records that it consumed, without heartbeats.
 
-    lost_heartbeats: some heartbeats that it consumed are no longer kept.
+    heartbeats: how many it consumed. lost_heartbeats: some of those are no longer kept.
     """
 
     step: RecordedStep
-    inputs: tuple[Record, ...]
+    facts: tuple[Record, ...]
+    heartbeats: int
     lost_heartbeats: bool
 
 
@@ -145,7 +159,8 @@ def steps(source: Source) -> Iterator[RecordedStep]:
 class History:
     """Steps together with what they consumed.
 
-    steps: from the place where reading begins. cursors: the next offsets of the inputs there.
+    steps_from: from the place where reading begins. cursors: the next offsets of the inputs there.
+    heartbeat: told each record of a step's heartbeats before the step comes.
     """
 
     def __init__(
@@ -154,9 +169,11 @@ class History:
         *,
         steps_from: Iterable[RecordedStep] | None = None,
         cursors: Mapping[TopicPartition, int] | None = None,
+        heartbeat: Callable[[Record], None] | None = None,
     ) -> None:
         self._steps = steps(source) if steps_from is None else steps_from
         self._streams = Streams(source.inputs(cursors or {}))
+        self._heartbeat = heartbeat or _ignore
         self._read_this_term: set[int] = set()
         self._kept: set[int] = set()
 
@@ -164,62 +181,105 @@ class History:
         for step in self._steps:
             yield self._moment(step)
 
-    def records(self) -> Iterator[Record]:
-        """All records, each batch after what it consumed; what no batch consumed at the end."""
-        for moment in self:
-            yield from moment.inputs
-            yield from moment.step.records
-        yield from self._streams.rest()
+    def rest(self) -> Iterator[Record]:
+        """What no batch consumed, after all moments were read."""
+        return self._streams.rest()
 
     def unconsumed(self) -> int:
         """How many facts no batch consumed, after all moments were read."""
-        return sum(1 for record in self._streams.rest() if record.topic != Topic.HEARTBEATS)
+        return sum(1 for record in self.rest() if record.topic != Topic.HEARTBEATS)
 
     def _moment(self, step: RecordedStep) -> Moment:
         if step.led_by is not None:
             self._read_this_term.clear()
-        inputs: list[Record] = []
-        lost = False
-        for consumed in step.batch.inputs:
-            records = self._consumed(consumed, step.records[0].position)
-            lost |= records is None
-            inputs += records or ()
-        return Moment(step=step, inputs=tuple(inputs), lost_heartbeats=lost)
+        check_order(step)
+        facts: list[Record] = []
+        reading = {
+            _partition(each): _Reading(each, skips=self._skips(each)) for each in step.batch.inputs
+        }
 
-    def _consumed(self, consumed: InputRange, at: Position) -> list[Record] | None:
-        """The records of one input range, checked; None if they are no longer kept."""
-        partition = TopicPartition(consumed.topic, consumed.partition)
-        records = self._streams.up_to(partition, consumed.last)
-        if consumed.topic == Topic.HEARTBEATS:
-            records = self._of_this_term(records, consumed)
-            first_kept = records[0].offset if records else consumed.last + 1
-            if first_kept > consumed.first and consumed.partition not in self._kept:
-                return None
-            self._kept.add(consumed.partition)
-        check_range(consumed, records, at=at)
-        return records
+        def deliver(record: Record) -> None:
+            if not reading[TopicPartition(record.topic, record.partition)].add(record):
+                return
+            if record.topic == Topic.HEARTBEATS:
+                self._heartbeat(record)
+            else:
+                facts.append(record)
 
-    def _of_this_term(self, records: list[Record], consumed: InputRange) -> list[Record]:
-        """Without the heartbeats of before a leader's time: it does not read them."""
-        if consumed.partition in self._read_this_term:
-            return records
+        self._streams.take({p: each.wanted.last for p, each in reading.items()}, deliver)
+        at = step.records[0].position
+        lost = [p for p, each in reading.items() if not self._checked(each, at)]
+        beats = (each.found.count for p, each in reading.items() if p.topic == Topic.HEARTBEATS)
+        return Moment(
+            step=step, facts=tuple(facts), heartbeats=sum(beats), lost_heartbeats=bool(lost)
+        )
+
+    def _skips(self, consumed: InputRange) -> bool:
+        """Whether heartbeats before this range were left out: a new leader does not read them."""
+        if consumed.topic != Topic.HEARTBEATS or consumed.partition in self._read_this_term:
+            return False
         self._read_this_term.add(consumed.partition)
-        return [record for record in records if record.offset >= consumed.first]
+        return True
+
+    def _checked(self, reading: _Reading, at: Position) -> bool:
+        """Whether a range is kept; LogDifferenceError where it is not what the batch consumed."""
+        wanted = reading.wanted
+        if wanted.topic == Topic.HEARTBEATS and wanted.partition not in self._kept:
+            if reading.found.count == 0 or reading.found.first > wanted.first:
+                return False
+            self._kept.add(wanted.partition)
+        check_range(wanted, reading.found, at=at)
+        return True
 
 
-def check_range(consumed: InputRange, records: Sequence[Record], *, at: Position) -> None:
-    """LogDifferenceError unless these are the very records that the batch at `at` consumed."""
-    name = f"{consumed.topic}-{consumed.partition}-{consumed.first}..{consumed.last}"
-    found = hashlib.blake2b(digest_size=32)
-    for record in records:
-        found.update(codec.avro_bytes(record.value))
-    first = records[0].offset if records else None
-    last = records[-1].offset if records else None
-    for what, expected, got in (
-        ("number of records", consumed.count, len(records)),
-        ("first offset", consumed.first, first),
-        ("last offset", consumed.last, last),
-        ("digest", consumed.digest.hex(), found.hexdigest()),
+def check_order(step: RecordedStep) -> None:
+    """LogDifferenceError unless each partition has one range, in the order of topics."""
+    got = [_partition(consumed) for consumed in step.batch.inputs]
+    if any(partition.topic not in _INPUTS for partition in got):
+        expected: object = "input topics only"
+    else:
+        expected = sorted(set(got), key=rank)
+    if expected != got:
+        raise LogDifferenceError(
+            step.records[0].position, what="input ranges", expected=expected, got=got
+        )
+
+
+def _ignore(record: Record) -> None:
+    """Nobody wants it."""
+
+
+def _partition(consumed: InputRange) -> TopicPartition:
+    return TopicPartition(consumed.topic, consumed.partition)
+
+
+class _Reading:
+    """One input range while its records come."""
+
+    def __init__(self, wanted: InputRange, *, skips: bool) -> None:
+        self.wanted = wanted
+        self.found = RangeDigest()
+        self._skips = skips
+
+    def add(self, record: Record) -> bool:
+        """Count a record in; false if it lies before the range and was left out."""
+        if self._skips and record.offset < self.wanted.first:
+            return False
+        self.found.add(record)
+        return True
+
+
+def check_range(wanted: InputRange, found: RangeDigest, *, at: Position) -> None:
+    """LogDifferenceError unless these were the very records that the batch at `at` consumed."""
+    name = f"{wanted.topic}-{wanted.partition}-{wanted.first}..{wanted.last}"
+    got = found.range_of(_partition(wanted))
+    for what, expected, actual in (
+        ("number of records", wanted.count, got.count),
+        ("first offset", wanted.first, got.first),
+        ("last offset", wanted.last, got.last),
+        ("digest", wanted.digest.hex(), got.digest.hex()),
     ):
-        if expected != got:
-            raise LogDifferenceError(at, what=f"input {name}: {what}", expected=expected, got=got)
+        if expected != actual:
+            raise LogDifferenceError(
+                at, what=f"input {name}: {what}", expected=expected, got=actual
+            )

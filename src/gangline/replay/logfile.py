@@ -44,11 +44,13 @@ class LogFileWriter:
     """Writes records to a file as they come; a context manager."""
 
     def __init__(self, path: Path) -> None:
+        self.count = 0
         self._file: BinaryIO = path.open("wb")
         self._writer: Any = fastavro.write.Writer(self._file, SCHEMA, codec="deflate")
 
     def write(self, record: Record) -> None:
         """The next record; headers are not kept."""
+        self.count += 1
         self._writer.write(
             {
                 "topic": str(record.topic),
@@ -74,12 +76,10 @@ class LogFileWriter:
 
 def write_records(path: Path, records: Iterable[Record]) -> int:
     """Write a whole file; returns how many records."""
-    count = 0
     with LogFileWriter(path) as writer:
         for record in records:
             writer.write(record)
-            count += 1
-    return count
+        return writer.count
 
 
 def read_records(path: Path) -> Iterator[Record]:
@@ -100,4 +100,11 @@ def export_log(log: Log, path: Path) -> int:
     """Write all that decided something, and all decisions, to a file; returns how many records."""
     from gangline.replay.history import History, LogSource  # noqa: PLC0415 - they read files too
 
-    return write_records(path, History(LogSource(log)).records())
+    with LogFileWriter(path) as writer:
+        history = History(LogSource(log), heartbeat=writer.write)
+        for moment in history:
+            for record in (*moment.facts, *moment.step.records):
+                writer.write(record)
+        for record in history.rest():
+            writer.write(record)
+        return writer.count

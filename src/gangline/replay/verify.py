@@ -17,7 +17,6 @@ from pprint import pformat
 from typing import TYPE_CHECKING, Final
 
 from gangline.events import codec
-from gangline.events.log import Topic
 from gangline.replay.checkpoints import check_against, missing
 from gangline.replay.history import History, Moment, steps
 from gangline.scheduler.batches import BatchRecord, Link, LogDifferenceError, StepHeader, build
@@ -136,8 +135,13 @@ def _verify(
     if first is None:
         report.notes.append("no batch was recomputed")
         return
-    history = History(source, steps_from=chain([first], recorded), cursors=cursors)
     verifier = Verifier(core, follower, report)
+    history = History(
+        source,
+        steps_from=chain([first], recorded),
+        cursors=cursors,
+        heartbeat=verifier.hear,
+    )
     for moment in history:
         if span.after(moment.step):
             return
@@ -188,11 +192,12 @@ class Verifier:
         self._follower = follower
         self._report = report
         self._knows_heard = follower.link is None
+        self._odd_heartbeats: list[Fact] = []
 
     def check(self, moment: Moment) -> None:
         """Make the step again; LogDifferenceError where it comes out otherwise."""
         step = moment.step
-        facts = self._facts(moment.inputs)
+        facts = self._facts(moment.facts)
         self._check_term(step)
         self._check_edges(moment)
         batch = step.batch
@@ -226,15 +231,22 @@ class Verifier:
                 got=repr(error),
             ) from error
 
-    def _facts(self, inputs: Sequence[Record]) -> list[Fact]:
-        """The facts among the inputs; heartbeats and registrations are heard on the way."""
-        facts = []
-        for record in inputs:
+    def hear(self, record: Record) -> None:
+        """A heartbeat of the next step; what is none is one of its facts."""
+        fact = to_fact(record)
+        node = heartbeat_of(fact)
+        if node is None:
+            self._odd_heartbeats.append(fact)
+        else:
+            self._follower.reducer.observe(node, record.appended_ms)
+
+    def _facts(self, records: Sequence[Record]) -> list[Fact]:
+        """The facts of a step; registrations are heard on the way."""
+        facts, self._odd_heartbeats = self._odd_heartbeats, []
+        for record in records:
             fact = to_fact(record)
-            beating = heartbeat_of(fact) if record.topic == Topic.HEARTBEATS else None
-            if beating is None:
-                facts.append(fact)
-            node = beating or registration_of(fact)
+            facts.append(fact)
+            node = registration_of(fact)
             if node is not None:
                 self._follower.reducer.observe(node, record.appended_ms)
         return facts
@@ -307,13 +319,12 @@ class Verifier:
 
     def _count(self, moment: Moment, decisions: Sequence[Decision]) -> None:
         report = self._report
-        heartbeats = sum(1 for r in moment.inputs if r.topic == Topic.HEARTBEATS)
         report.first_seq = report.first_seq or moment.step.batch.seq
         report.last_seq = moment.step.link.seq
         report.digest = moment.step.link.digest.hex()
         report.steps += 1
-        report.heartbeats += heartbeats
-        report.facts += len(moment.inputs) - heartbeats
+        report.heartbeats += moment.heartbeats
+        report.facts += len(moment.facts)
         report.decisions += len(decisions)
 
 

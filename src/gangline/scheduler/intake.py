@@ -33,6 +33,11 @@ INPUT_TOPICS: Final = (Topic.CONTROL, Topic.JOBS, Topic.NODES, Topic.HEARTBEATS)
 _RANK: Final = {str(topic): rank for rank, topic in enumerate(INPUT_TOPICS)}
 
 
+def rank(partition: TopicPartition) -> tuple[int, int]:
+    """Where a partition stands in the order of inputs."""
+    return _RANK[partition.topic], partition.partition
+
+
 def to_fact(record: Record) -> Fact:
     """A record as the core sees it."""
     try:
@@ -217,7 +222,7 @@ class Intake:
 
     def ranges(self) -> tuple[InputRange, ...]:
         """What a batch written now has consumed."""
-        ordered = sorted(self._ranges, key=lambda p: (_RANK[p.topic], p.partition))
+        ordered = sorted(self._ranges, key=rank)
         return tuple(self._ranges[partition].range_of(partition) for partition in ordered)
 
     def settle(self) -> None:
