@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gangline.api.jobs import Submissions
 from gangline.events.log import Topic
 from gangline.events.spec import JobClass, Topology, TopologyKind
 
@@ -71,6 +72,21 @@ def test_the_same_key_again_is_the_same_job(world: World) -> None:
     ]
 
     assert answers == [{"job": "k", "position": "jobs-0-0"}] * 3
+    assert len(world.facts(Topic.JOBS)) == 1
+
+
+def test_a_repeat_is_known_after_a_restart(world: World) -> None:
+    """Another process of the API asks the views where the submission stands, and reads it there."""
+    headers = {"Idempotency-Key": "k"}
+    first = world.client.post("/v1/jobs", json=GOOD, headers=headers).json()
+    world.views.tables["jobs"] = [{"job": "k", "team": "vision", "submission": first["position"]}]
+    world.client.app.state.desk.submissions = Submissions()  # type: ignore[attr-defined]
+
+    again = world.client.post("/v1/jobs", json=GOOD, headers=headers)
+    other = world.client.post("/v1/jobs", json=GOOD | {"gpus": 1}, headers=headers)
+
+    assert again.json() == first
+    assert other.status_code == 409
     assert len(world.facts(Topic.JOBS)) == 1
 
 

@@ -19,8 +19,9 @@ from gangline.api.publisher import Publisher, message
 from gangline.api.spec_json import JobRequest, checked, parse_body, parse_request
 from gangline.api.views import Views
 from gangline.events import facts
-from gangline.events.log import Message, Topic
+from gangline.events.log import Message, Position, Topic
 from gangline.events.spec import JobClass, Spec
+from gangline.projections.queries import ViewsUnreachableError
 
 router = APIRouter(prefix="/v1", tags=["jobs"])
 
@@ -119,12 +120,29 @@ class Desk:
 
     def _repeated(self, job: str, spec: Spec) -> str | None:
         """The position of the same submission before; a `conflict` problem for another one."""
-        known = self.submissions.find(job)
+        known = self.submissions.find(job) or self._submitted_before(job)
         if known is None:
             return None
         if known.digest != digest_of(spec):
             raise ProblemError("conflict", f"another job was submitted as {job}; take another key")
         return known.position
+
+    def _submitted_before(self, job: str) -> Submission | None:
+        """What the views and the log know of a key, for repeats that outlive this process.
+
+        Without views nothing is known, and the scheduler rejects the repeat.
+        """
+        try:
+            row = self.views.job(job)
+        except ViewsUnreachableError:
+            return None
+        if row is None or not row.get("submission"):
+            return None
+        event = self.publisher.record(Position.parse(str(row["submission"])))
+        if not isinstance(event.body, facts.JobSubmitted) or event.body.job != job:
+            return None
+        spec = event.body.spec
+        return Submission(spec.team, digest_of(spec), str(row["submission"]))
 
     def team_of(self, job: str) -> str:
         """The team of a job, or a `not-found` problem."""

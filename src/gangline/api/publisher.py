@@ -30,7 +30,7 @@ class Publisher:
     def __init__(self, log: Log) -> None:
         self._log = log
 
-    def append(self, topic: Topic, body: Any, *, key: str, actor: str, fact_id: str = "") -> str:  # noqa: ANN401
+    def append(self, topic: Topic, body: object, *, key: str, actor: str, fact_id: str = "") -> str:
         """One fact; its position.
 
         fact_id: of its own where it has none (then it is never repeated).
@@ -74,7 +74,7 @@ class Publisher:
         return {f"{at.topic}-{at.partition}": end for at, end in ends.items()}
 
 
-def message(topic: Topic, body: Any, *, key: str, actor: str, fact_id: str = "") -> Message:  # noqa: ANN401
+def message(topic: Topic, body: object, *, key: str, actor: str, fact_id: str = "") -> Message:
     """A fact as it is appended, with the attributes that generic tools read."""
     envelope = codec.envelope_for(body, id=fact_id or uuid.uuid4().hex, actor=actor)
     headers = (

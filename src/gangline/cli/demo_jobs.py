@@ -91,13 +91,21 @@ class Promise:
     kept: bool
 
 
-def promises(jobs: Mapping[str, Job], *, dead_node: str, leaders: Sequence[str]) -> list[Promise]:
-    """What must have come about. jobs: rows by name, each with its attempts. leaders: in order."""
+def promises(
+    jobs: Mapping[str, Job], *, dead_node: str, leaders: Sequence[str], ring_said: str
+) -> list[Promise]:
+    """What must have come about.
+
+    jobs: rows by name, each with its attempts. leaders: in order. ring_said: its output.
+    """
     ok = {name: job["state"] == "succeeded" for name, job in jobs.items()}
     train, flaky = jobs["train"]["attempts_list"], jobs["flaky"]
     return [
         Promise("all small jobs succeeded", all(ok[n] for n in jobs if n.startswith("small"))),
-        Promise("ring added up over two nodes", ok["ring"] and len(jobs["ring"]["nodes"]) == 2),
+        Promise(
+            "ring added up 1 + 2 over its rendezvous on two nodes",
+            ok["ring"] and len(jobs["ring"]["nodes"]) == 2 and "the sum is 3" in ring_said,
+        ),
         Promise("flaky failed once and succeeded again", ok["flaky"] and flaky["attempts"] == 2),
         Promise("mistake was cancelled", jobs["mistake"]["state"] == "cancelled"),
         Promise("impossible was rejected at once", jobs["impossible"]["state"] == "rejected"),

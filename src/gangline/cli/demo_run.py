@@ -79,13 +79,26 @@ def _play(stack: stacks.Stack) -> int:
         jobs = {name: client.job(name) for name in _names()}
         narrator.stop()
         _summary(jobs)
-        kept = demo_jobs.promises(jobs, dead_node=dead_node, leaders=narrator.leaders)
+        kept = demo_jobs.promises(
+            jobs,
+            dead_node=dead_node,
+            leaders=narrator.leaders,
+            ring_said=_output_of(client, "ring"),
+        )
     for promise in kept:
         mark = click.style("✓", fg="green") if promise.kept else click.style("✗", fg="red")
         click.echo(f"  {mark} {promise.words}")
     verified = _verify(stack)
     click.echo(f"\n{len(jobs)} jobs in {seconds(time.monotonic() - began)}.")
     return 0 if verified and all(promise.kept for promise in kept) else 1
+
+
+def _output_of(client: Client, job: str) -> str:
+    """All that a job's last attempt printed."""
+    listing = client.request("GET", f"/v1/jobs/{job}/logs")
+    paths = [f"/v1/jobs/{job}/logs/{each['node']}/{each['file']}" for each in listing["files"]]
+    parts = [client.read_part(p, attempt=listing["attempt"], offset=0)[0] for p in paths]
+    return b"".join(parts).decode(errors="replace")
 
 
 def _names() -> list[str]:

@@ -98,7 +98,9 @@ def command_nodes(*, health: str | None, service: str | None, output: str | None
         put(rows, output=output, columns=_NODES, key="node")
 
 
-def _each_node(nodes: Iterable[str], verb: str, body: Any, output: str | None, word: str) -> None:  # noqa: ANN401
+def _each_node(
+    nodes: Iterable[str], verb: str, body: object, output: str | None, word: str
+) -> None:
     with connect() as client:
         for node in nodes:
             done = client.request("POST", f"/v1/nodes/{quote(node, safe='')}/{verb}", body=body)

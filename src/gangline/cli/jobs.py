@@ -161,7 +161,7 @@ _QUEUE: Final = (
     Column("team", "TEAM"),
     Column("class", "CLASS"),
     Column("gpus", "GPUS", right=True),
-    Column("waited_s", "WAITED", seconds, right=True),
+    Column("submitted_at", "WAITED", ago, right=True),
     Column("estimated_start_p50", "STARTS", ago, right=True),
     Column("estimated_start_p90", "LATEST", ago, right=True, wide=True),
     Column("reason", "REASON"),
@@ -271,10 +271,15 @@ def _why_lines(row: Row) -> Iterator[str]:
     if row.get("reason_text"):
         yield f"  {row['reason_text']}"
     if row.get("position"):
-        yield f"  number {row['position']} in the queue, waiting for {seconds(row['waited_s'])}"
+        yield f"  number {row['position']} in the queue, waiting for {_waited(row)}"
     if row.get("estimated_start_p50"):
         early, late = ago(row["estimated_start_p50"]), ago(row.get("estimated_start_p90"))
-        yield f"  may start {early}, nine of ten by {late} (from past errors of such plans)"
+        yield f"  may start {early}; nine of ten such plans came true {late} at the latest"
+
+
+def _waited(row: Row) -> str:
+    """How long it has waited: until now, or until the moment that was asked about."""
+    return ago(row["submitted_at"]) if row.get("submitted_at") else seconds(row["waited_s"])
 
 
 @click.command("events")

@@ -55,6 +55,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "views": (_SERVERS, "Build views anew."),
     "replay": (_REPLAY, "Read a history again: verify, show, at."),
     "scenario": (_REPLAY, "Run scenario files on the real core."),
+    "simulate": (_SIMULATE, "Run a trace on a fleet, on simulated time."),
     "workload": (_SIMULATE, "Make up a workload."),
     "import": (_SIMULATE, "Turn a public trace into a trace CSV."),
     "init": (_SERVERS, "Make the topics of a cell."),

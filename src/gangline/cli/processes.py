@@ -32,7 +32,7 @@ class Process:
     @property
     def alive(self) -> bool:
         """Whether it still runs."""
-        return self.boot == _boot() and _start_of(self.pid) == self.started
+        return self.boot == boot() and _start_of(self.pid) == self.started
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal, if it still runs."""
@@ -44,7 +44,7 @@ def start(name: str, words: Sequence[str], *, log: Path, env: Mapping[str, str])
     """Run `gangline WORDS…` in the background, its output going to the end of `log`."""
     command = [sys.executable, "-m", "gangline.cli.main", *words]
     pid = spawn(command, log=log, env={**os.environ, **env})
-    return Process(name=name, pid=pid, started=_start_of(pid), boot=_boot())
+    return Process(name=name, pid=pid, started=_start_of(pid), boot=boot())
 
 
 def stop_all(processes: Sequence[Process], *, within_s: float = _STOP_WITHIN_S) -> None:
@@ -77,7 +77,8 @@ def _start_of(pid: int) -> int:
     return 0 if fields[0] in b"ZX" else int(fields[19])
 
 
-def _boot() -> str:
+def boot() -> str:
+    """The machine's boot id; empty where the system has no /proc."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:

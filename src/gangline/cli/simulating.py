@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gangline.cli.output import say
+from gangline.cli.output import Column, put, say
+from gangline.cli.progress import Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from gangline.replay.measures import Measured
+    from gangline.replay.simulate import Simulation
 
 
 @click.command("workload")
@@ -19,7 +30,7 @@ from gangline.cli.output import say
 @click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="A folder.")
 def command_workload(*, out: Path, **fields: int) -> None:
     """Make up a workload: trace.csv, fleet.toml and teams.toml."""
-    from gangline.replay.workload import (  # noqa: PLC0415 - only this command needs it
+    from gangline.replay.workload import (  # noqa: PLC0415
         WorkloadSettings,
         make_workload,
         write_workload,
@@ -39,7 +50,138 @@ def command_import(*, source_format: str, files: tuple[Path, ...], out: Path) ->
 
     Formats: philly, helios, acme, pai, slurm, csv.
     """
-    from gangline.replay.importers import import_trace  # noqa: PLC0415 - only this command
+    from gangline.replay.importers import import_trace  # noqa: PLC0415
 
     for line in import_trace(source_format, files, out).lines():
         say(line)
+
+
+@click.command("simulate")
+@click.option("--trace", type=click.Path(path_type=Path), required=True, help="CSV, or .csv.gz.")
+@click.option("--fleet", type=click.Path(path_type=Path), required=True, help="TOML.")
+@click.option("--teams", type=click.Path(path_type=Path), help="TOML. [default: equal shares]")
+@click.option("--policy", type=click.Path(path_type=Path), help="TOML of policy keys.")
+@click.option("--faults", default="none", show_default=True, help="none, rsc1, rsc2 or a rate.")
+@click.option("--seed", type=int, default=1, show_default=True)
+@click.option(
+    "--checkpoint",
+    default="30m",
+    show_default=True,
+    help="Interval of jobs whose row names none; 0: they cannot save.",
+)
+@click.option(
+    "--speedup-load",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="Jobs arrive so many times faster.",
+)
+@click.option("--limit-jobs", type=int, help="Only the first so many jobs.")
+@click.option("--compare", help="Policies side by side, like fifo,backfill,gangline.")
+@click.option(
+    "--report", type=click.Path(path_type=Path), help="A folder for a page with pictures."
+)
+@click.option(
+    "--json",
+    "file",
+    type=click.Path(path_type=Path, allow_dash=True),
+    help="A file for the numbers; - for stdout.",
+)
+def command_simulate(
+    *,
+    checkpoint: str,
+    compare: str | None,
+    report: Path | None,
+    file: Path | None,
+    **fields: Any,  # noqa: ANN401
+) -> None:
+    """Run a trace on a fleet through the real core, on simulated time."""
+    from gangline.replay.baselines import GANGLINE, parse_baselines  # noqa: PLC0415
+    from gangline.replay.simulate import run  # noqa: PLC0415
+    from gangline.replay.simulation_input import SimulationSettings, read_inputs  # noqa: PLC0415
+
+    inputs = read_inputs(SimulationSettings(checkpoint_ms=_interval_ms(checkpoint), **fields))
+    for line in inputs.trace.left_out_lines():
+        say(line)
+    done = {}
+    for baseline in parse_baselines(compare) if compare else (GANGLINE,):
+        progress = Progress(f"simulating {baseline.name}", "jobs", total=len(inputs.jobs))
+        done[baseline.name] = run(inputs, baseline=baseline, progress=_teller(progress))
+        progress.end()
+    numbers = {name: measured.numbers for name, measured in done.items()}
+    if report is not None:
+        _write_reports(done, report)
+    if file is not None:
+        _write_json(numbers if compare else numbers[GANGLINE.name], file)
+    if file is None or str(file) != "-":
+        put(_side_by_side(numbers), output=None, columns=_columns(numbers), key="number")
+
+
+def _teller(progress: Progress) -> Callable[[Simulation], None]:
+    """What tells how many jobs have ended."""
+    return lambda simulation: progress(simulation.done)
+
+
+def _interval_ms(text: str) -> int:
+    """A checkpoint interval: a duration, or 0."""
+    from gangline.api.durations import parse_ms  # noqa: PLC0415
+
+    try:
+        return 0 if text == "0" else parse_ms(text)
+    except ValueError as error:
+        raise click.UsageError(f"--checkpoint: {error}") from error
+
+
+def _write_reports(done: Mapping[str, Measured], folder: Path) -> None:
+    """A page for each policy; the only one stands in the folder itself."""
+    from gangline.replay.report import About, write_report  # noqa: PLC0415
+
+    for name, measured in done.items():
+        about = About(
+            title=f"Simulation: {name}",
+            subtitle=f"{measured.numbers['jobs']:,} jobs",
+            command=shlex.join(["gangline", *sys.argv[1:]]),
+        )
+        place = folder if len(done) == 1 else folder / name
+        say(f"wrote {write_report(measured, about, place)}")
+
+
+def _write_json(value: object, file: Path) -> None:
+    text = json.dumps(value, indent=1)
+    if str(file) == "-":
+        click.echo(text)
+    else:
+        file.write_text(text + "\n", encoding="utf-8")
+
+
+_SHOWN: Final = (
+    "jobs", "finished", "makespan_s", "allocation", "goodput", "demand", "lost_gpu_hours",
+    "preemptions", "evictions_without_start", "starved", "events", "events_per_s", "wall_s",
+    "digest",
+)  # fmt: skip
+_SPREADS: Final = ("wait_s", "jct_s", "slowdown")
+
+
+def _side_by_side(numbers: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """A row for each number, a column for each policy."""
+    for shown in _SHOWN:
+        yield {"number": shown, **{name: found.get(shown) for name, found in numbers.items()}}
+    for spread in _SPREADS:
+        for band in ("all", "small", "medium", "large"):
+            values = {
+                name: f"{found[spread][band]['p50']:.6g} / {found[spread][band]['p99']:.6g}"
+                for name, found in numbers.items()
+                if found[spread][band]["p50"] is not None
+            }
+            yield {"number": f"{spread} {band} p50 / p99", **values}
+
+
+def _columns(numbers: Mapping[str, object]) -> list[Column]:
+    names = [Column(name, name.upper(), _short, right=True) for name in numbers]
+    return [Column("number", "NUMBER"), *names]
+
+
+def _short(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return "" if value is None else str(value)[:16]

@@ -11,7 +11,7 @@ const QUEUE = [
   { title: "Team", cell: (row) => row.team },
   { title: "Class", cell: (row) => row.class },
   { title: "GPUs", cell: (row) => String(row.gpus), number: true },
-  { title: "Waits", cell: (row) => span(row.waited_s), number: true },
+  { title: "Waits", cell: (row) => ago(row.submitted_at), number: true },
   { title: "Starts", cell: (row) => estimate(row), number: true },
   { title: "Because", cell: (row) => because(row) || "deciding", words: true },
 ];
