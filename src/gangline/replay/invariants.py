@@ -15,6 +15,7 @@ from gangline.events.spec import JobClass
 from gangline.replay import rules_of_place
 from gangline.replay.broken_rule import BrokenRuleError, Rule
 from gangline.replay.model import Model
+from gangline.replay.rules_of_ledger import LedgerCheck
 from gangline.replay.rules_of_numbers import FleetCount, check_teams
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Invariants:
     def __init__(self) -> None:
         self.model = Model()
         self._fleet = FleetCount()
+        self._ledger = LedgerCheck()
         self._thrash: set[tuple[str, int, str, int, str]] = set()
         self._fresh: set[str] = set()
 
@@ -50,7 +52,9 @@ class Invariants:
             if check is not None:
                 check(self, decision, world)
             model.fold(decision, step.now_ms)
+            self._ledger.enter(decision, step.now_ms)
         if step.decisions:
+            self._ledger.check(model, world)
             self._fleet.check(model, world.core.fleet_numbers(world.state))
             check_teams(model, world)
         if step.caught_up:
