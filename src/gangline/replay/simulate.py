@@ -16,7 +16,7 @@ import hashlib
 import heapq
 import time
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +28,7 @@ from gangline.events.spec import CheckpointSpec, JobClass, Spec
 from gangline.replay.baselines import GANGLINE, Baseline, Desk
 from gangline.replay.measures import Fold, Measured, measure
 from gangline.replay.measures.result import spread
+from gangline.replay.recorder import LogRecorder
 from gangline.replay.simulation_input import Inputs, SimulationSettings, read_inputs
 from gangline.replay.timed_core import TimedCore
 from gangline.replay.world import START_MS, World
@@ -35,6 +36,7 @@ from gangline.scheduler import core as real_core
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from gangline.replay.core_port import Step
     from gangline.replay.faults import FaultEvent
@@ -55,7 +57,19 @@ GIVE_UP_MS: Final = 200 * 24 * HOUR_MS
 
 def simulate(settings: SimulationSettings, *, progress: Progress | None = None) -> Measured:
     """Read the files, run our policy, measure; raises BadInputError."""
-    return run(read_inputs(settings), progress=progress)
+    inputs = read_inputs(settings)
+    if settings.log is None:
+        return run(inputs, progress=progress)
+    return run_recorded(inputs, settings.log, progress=progress)
+
+
+def run_recorded(
+    inputs: Inputs, log: Path, *, baseline: Baseline = GANGLINE, progress: Progress | None = None
+) -> Measured:
+    """Run one policy and write its history to a log file."""
+    genesis = f"simulation-{inputs.seed}"
+    with closing(LogRecorder(log, genesis=genesis, logic_version=real_core.LOGIC_VERSION)) as kept:
+        return run(inputs, baseline=baseline, observers=(kept,), progress=progress)
 
 
 def run(
@@ -270,6 +284,7 @@ def _run_numbers(simulation: Simulation, measured: Measured, wall_s: float) -> d
         "left_out": dict(simulation.inputs.trace.left_out),
         "decision_ms": {name: times[name] for name in ("p50", "p99", "max")},
         "steps": simulation.core.steps,
+        "decisions": measured.fold.events,
         "events": events,
         "events_per_s": round(events / wall_s) if wall_s else 0,
         "wall_s": round(wall_s, 3),
