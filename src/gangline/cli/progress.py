@@ -30,9 +30,17 @@ class Progress:
         rate = done / max(now - self._began, 1e-9)
         of = f" of {self._total:,}" if self._total else ""
         line = f"{self._title}: {self._bar(done)}{done:,}{of} {self._unit}, {rate:,.0f}/s"
+        line += self._left(done, rate)
         self._shown = True
         sys.stderr.write(f"\r\x1b[2K{line}" if self._terminal else f"{line}\n")
         sys.stderr.flush()
+
+    def _left(self, done: int, rate: float) -> str:
+        """About how long it will still take, where the end is known."""
+        if not self._total or not rate:
+            return ""
+        minutes, seconds = divmod(round((self._total - done) / rate), 60)
+        return f", {minutes}m{seconds:02}s left" if minutes else f", {seconds}s left"
 
     def _bar(self, done: int) -> str:
         if not (self._terminal and self._total):

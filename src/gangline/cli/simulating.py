@@ -16,8 +16,12 @@ from gangline.cli.progress import Progress
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from gangline.replay.measures import Measured
     from gangline.replay.simulate import Simulation
+
+FAULTS: Final = (
+    "none, rsc1, rsc2, failures per 1,000 node-days, or a CSV file; "
+    "with +groups, +lemons, +jobs, +stragglers."
+)
 
 
 @click.command("workload")
@@ -61,7 +65,7 @@ def command_import(*, source_format: str, files: tuple[Path, ...], out: Path) ->
 @click.option("--fleet", type=click.Path(path_type=Path), required=True, help="TOML.")
 @click.option("--teams", type=click.Path(path_type=Path), help="TOML. [default: equal shares]")
 @click.option("--policy", type=click.Path(path_type=Path), help="TOML of policy keys.")
-@click.option("--faults", default="none", show_default=True, help="none, rsc1, rsc2 or a rate.")
+@click.option("--faults", default="none", show_default=True, help=FAULTS)
 @click.option("--seed", type=int, default=1, show_default=True)
 @click.option(
     "--checkpoint",
@@ -81,6 +85,7 @@ def command_import(*, source_format: str, files: tuple[Path, ...], out: Path) ->
 @click.option(
     "--report", type=click.Path(path_type=Path), help="A folder for a page with pictures."
 )
+@click.option("--log", type=click.Path(path_type=Path), help="A file for the whole history.")
 @click.option(
     "--json",
     "file",
@@ -97,6 +102,7 @@ def command_simulate(
 ) -> None:
     """Run a trace on a fleet through the real core, on simulated time."""
     from gangline.replay.baselines import GANGLINE, parse_baselines  # noqa: PLC0415
+    from gangline.replay.compare import write_reports  # noqa: PLC0415
     from gangline.replay.simulate import run  # noqa: PLC0415
     from gangline.replay.simulation_input import SimulationSettings, read_inputs  # noqa: PLC0415
 
@@ -106,11 +112,19 @@ def command_simulate(
     done = {}
     for baseline in parse_baselines(compare) if compare else (GANGLINE,):
         progress = Progress(f"simulating {baseline.name}", "jobs", total=len(inputs.jobs))
-        done[baseline.name] = run(inputs, baseline=baseline, progress=_teller(progress))
+        done[baseline.name] = run(
+            inputs,
+            baseline=baseline,
+            progress=_teller(progress),
+            log=fields["log"] if baseline is GANGLINE else None,
+        )
         progress.end()
     numbers = {name: measured.numbers for name, measured in done.items()}
     if report is not None:
-        _write_reports(done, report)
+        title = f"Simulation of {fields['trace'].name}"
+        command = shlex.join(["gangline", *sys.argv[1:]])
+        for page in write_reports(done, report, title=title, command=command):
+            say(f"wrote {page}")
     if file is not None:
         _write_json(numbers if compare else numbers[GANGLINE.name], file)
     if file is None or str(file) != "-":
@@ -130,20 +144,6 @@ def _interval_ms(text: str) -> int:
         return 0 if text == "0" else parse_ms(text)
     except ValueError as error:
         raise click.UsageError(f"--checkpoint: {error}") from error
-
-
-def _write_reports(done: Mapping[str, Measured], folder: Path) -> None:
-    """A page for each policy; the only one stands in the folder itself."""
-    from gangline.replay.report import About, write_report  # noqa: PLC0415
-
-    for name, measured in done.items():
-        about = About(
-            title=f"Simulation: {name}",
-            subtitle=f"{measured.numbers['jobs']:,} jobs",
-            command=shlex.join(["gangline", *sys.argv[1:]]),
-        )
-        place = folder if len(done) == 1 else folder / name
-        say(f"wrote {write_report(measured, about, place)}")
 
 
 def _write_json(value: object, file: Path) -> None:

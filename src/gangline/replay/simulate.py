@@ -16,7 +16,7 @@ import hashlib
 import heapq
 import time
 from collections.abc import Callable
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -57,38 +57,40 @@ GIVE_UP_MS: Final = 200 * 24 * HOUR_MS
 
 def simulate(settings: SimulationSettings, *, progress: Progress | None = None) -> Measured:
     """Read the files, run our policy, measure; raises BadInputError."""
-    inputs = read_inputs(settings)
-    if settings.log is None:
-        return run(inputs, progress=progress)
-    return run_recorded(inputs, settings.log, progress=progress)
-
-
-def run_recorded(
-    inputs: Inputs, log: Path, *, baseline: Baseline = GANGLINE, progress: Progress | None = None
-) -> Measured:
-    """Run one policy and write its history to a log file."""
-    genesis = f"simulation-{inputs.seed}"
-    with closing(LogRecorder(log, genesis=genesis, logic_version=real_core.LOGIC_VERSION)) as kept:
-        return run(inputs, baseline=baseline, observers=(kept,), progress=progress)
+    return run(read_inputs(settings), progress=progress, log=settings.log)
 
 
 def run(
     inputs: Inputs,
     *,
     baseline: Baseline = GANGLINE,
-    observers: Sequence[Observer] = (),
+    log: Path | None = None,
     progress: Progress | None = None,
 ) -> Measured:
-    """Run one policy over the inputs and measure what it did."""
+    """Run one policy over the inputs and measure what it did. log: where its history goes."""
     began = time.perf_counter()
-    simulation = Simulation(inputs, baseline=baseline, observers=observers)
-    with _no_collection():
+    with _recorder(inputs, log) as observers, _no_collection():
+        simulation = Simulation(inputs, baseline=baseline, observers=observers)
         simulation.run(progress)
     wall_s = time.perf_counter() - began
     measured = measure(simulation.fold)
     return replace(
         measured, numbers={**measured.numbers, **_run_numbers(simulation, measured, wall_s)}
     )
+
+
+@contextmanager
+def _recorder(inputs: Inputs, log: Path | None) -> Iterator[tuple[LogRecorder, ...]]:
+    """What writes the history to a file, if one is wanted."""
+    if log is None:
+        yield ()
+        return
+    genesis = f"simulation-{inputs.seed}"
+    recorder = LogRecorder(log, genesis=genesis, logic_version=real_core.LOGIC_VERSION)
+    try:
+        yield (recorder,)
+    finally:
+        recorder.close()
 
 
 class Simulation:
