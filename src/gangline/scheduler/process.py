@@ -168,10 +168,9 @@ class Scheduler:
             self._write_snapshot(standby.follower)
 
     def _try_to_lead(self, standby: Standby, why: str) -> None:
-        standby.close()
         self.standby = None
         try:
-            leader = take_over(self._outside, self._who, standby.follower, why=why)
+            leader = take_over(self._outside, self._who, standby, why=why)
         except LostLeadError as error:
             self._observer.warn(f"another scheduler was faster: {error}")
             self._fenced += 1
@@ -182,6 +181,8 @@ class Scheduler:
             self._rest()
         else:
             self._start_leading(leader, why)
+        finally:
+            standby.close()
 
     def _rest(self) -> None:
         self._rest_until_ms = self._outside.machine.monotonic_ms() + TROUBLE_MS

@@ -28,6 +28,8 @@ HAND_OVER_STEP_MS: Final = 400
 OWN_HAND_OVER_MS: Final = 3_000
 MOST_BACKOFF_MS: Final = 16_000
 LOOK_MS: Final = 500
+READ_TRIES: Final = 600
+"""Of a twentieth of a second each, for the rest of `decisions` to be read."""
 
 
 class Standby:
@@ -107,6 +109,16 @@ class Standby:
         else:
             self._why = "takeover"
             self._needed_ms = SILENCE_MS + self._index * SILENCE_STEP_MS
+
+    def read_decisions(self) -> None:
+        """Fold all that is committed now; LogUnreachableError when it does not come."""
+        end = self._log.ends([Topic.DECISIONS])[DECISIONS]
+        for _ in range(READ_TRIES):
+            if self._reader.positions()[DECISIONS] >= end:
+                return
+            for record in self._reader.poll(0.05):
+                self._see(record)
+        raise LogUnreachableError(f"decisions up to {end} do not come")
 
     def _has_read_all(self) -> bool:
         """Whether no beat or batch that is already in the log is still on its way."""

@@ -27,24 +27,27 @@ from gangline.scheduler.ports import Point
 if TYPE_CHECKING:
     from gangline.events.log import Log, Writer
     from gangline.scheduler.follower import Follower
+    from gangline.scheduler.standby import Standby
 
 WRITER_ROLE: Final = "scheduler"
 VISIBLE_TRIES: Final = 100
 """Of a twentieth of a second each, until an own beat must have become visible."""
 
 
-def take_over(outside: Outside, who: Who, follower: Follower, *, why: str) -> Leader:
+def take_over(outside: Outside, who: Who, standby: Standby, *, why: str) -> Leader:
     """Become the leader; LostLeadError when another one was faster, DoubtError when nobody knows.
 
-    why: `takeover` or `hand_over`; the first leader of a cell says `start`.
+    standby: where this scheduler has followed the log, with a reader that is warm; closed by the
+    caller. why: `takeover` or `hand_over`; the first leader of a cell says `start`.
     """
+    follower = standby.follower
     probe = outside.probe
     probe(Point.TAKEOVER_BEGUN)
     with ExitStack() as undo:
         writer = outside.log.writer(WRITER_ROLE)
         undo.callback(writer.close)
         probe(Point.WRITER_OPENED)
-        follower.read_to_end(outside.log)
+        standby.read_decisions()
         probe(Point.DECISIONS_READ)
         _republish(outside, follower, writer, actor=who.actor)
         probe(Point.ASSIGNMENTS_REPUBLISHED)
