@@ -19,6 +19,7 @@ from gangline.replay.logfile import LogFileError, export_log, read_records, writ
 from gangline.replay.verify import Report, verify
 from gangline.scheduler.ports import no_probe
 from tests.scheduler.cell import Cell
+from tests.scheduler.test_real_core import Fleet
 from tests.scheduler.theatre import Company, play
 from tests.scheduler.toy_core import ToyCore
 
@@ -89,14 +90,18 @@ def test_a_part_can_be_verified(cell: Cell) -> None:
     assert (report.first_seq, report.last_seq, report.steps) == (5, 9, 5)
 
 
-def test_two_processes_with_different_hash_seeds_agree(path: Path) -> None:
-    """Nothing depends on the order of a set or on hash()."""
+def test_two_processes_with_different_hash_seeds_agree(tmp_path: Path) -> None:
+    """Nothing depends on the order of a set or on hash(): not in the core, not in the driver."""
+    fleet = Fleet()
+    fleet.play()
+    path = tmp_path / "fleet.log"
+    export_log(fleet.cell.log, path)
     program = (
         "import sys, pathlib, json\n"
         "from gangline.replay.history import FileSource\n"
         "from gangline.replay.verify import verify\n"
-        "from tests.scheduler.toy_core import ToyCore\n"
-        "r = verify(FileSource(pathlib.Path(sys.argv[1])), ToyCore())\n"
+        "from gangline.scheduler import core\n"
+        "r = verify(FileSource(pathlib.Path(sys.argv[1])), core)\n"
         "print(json.dumps([r.ok, r.digest, r.steps]))\n"
     )
     answers = [
