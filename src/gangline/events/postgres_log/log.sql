@@ -1,8 +1,8 @@
--- The log on Postgres. Every append takes its offsets from the counter in its partition's row, and
--- that row stays locked until the commit: so offsets become visible in their order. (A serial does
--- not do that: a later number may be committed first, and a reader that saw it skips the earlier for
--- ever. Neither do transaction ids: readers would wait for any long transaction, and id order is not
--- commit order.)
+-- The log on Postgres. Every append takes its offsets from the counter in its partition's row,
+-- and that row stays locked until the commit: so offsets become visible in their order. (A
+-- serial does not do that: a later number may be committed first, and a reader that saw it
+-- skips the earlier for ever. Neither do transaction ids: readers would wait for any long
+-- transaction, and id order is not commit order.)
 
 -- name: lock_schema
 SELECT pg_advisory_xact_lock(hashtext('gangline_log'));
