@@ -126,8 +126,15 @@ def test_jax_is_told_its_coordinator_and_place() -> None:
     """As jax.distributed.initialize takes them."""
     ranks = _second_of_two("per-gpu", "jax")
 
-    words = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
-    assert [ranks[1][word] for word in words] == ["10.0.0.1:20001", "6", "5"]
+    words = ("JAX_COORDINATOR_ADDRESS", "SLURM_NTASKS", "SLURM_PROCID", "JAX_LOCAL_DEVICE_IDS")
+    assert [ranks[1][word] for word in words] == ["10.0.0.1:20001", "6", "5", "1"]
+
+
+def test_one_jax_process_a_node_has_all_devices_of_it() -> None:
+    """Left alone it would take the one of its local rank."""
+    (rank,) = _second_of_two("per-node", "jax")
+
+    assert rank["JAX_LOCAL_DEVICE_IDS"] == "0,1"
 
 
 @pytest.mark.parametrize(

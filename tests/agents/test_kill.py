@@ -17,7 +17,7 @@ import pytest
 
 from gangline.agents import procfs
 from gangline.events.batch import MemberPhase
-from gangline.events.facts import MemberExited, MemberReady, MemberStarted, NodeRegistered
+from gangline.events.facts import MemberExited, MemberReady, NodeRegistered
 from gangline.events.postgres_log import PostgresLog
 from tests.agents import make
 from tests.agents.cell import Cell, wait_for
@@ -183,53 +183,71 @@ def test_a_supervisor_killed_with_its_agent_is_found_out(station: Station) -> No
 
 
 def test_an_agent_killed_again_and_again_loses_nothing(station: Station) -> None:
-    """Jobs come, run and end while it dies at any moment: each runs once, and each code arrives."""
+    """Jobs come, run and end while it dies at any moment: each runs once, each code arrives.
+
+    GANGLINE_KILLS: how often it dies; the seed is printed.
+    """
     seed = random.SystemRandom().randrange(1 << 32)
+    kills = int(os.environ.get("GANGLINE_KILLS", "8"))
     print(f"seed {seed}")
-    chance = random.Random(seed)  # noqa: S311 - when to kill, no secret
-    log = station.folder / "runs"
-    orders = {}
-    for number in range(6):
-        length_s = chance.uniform(0.2, 3.0)
-        spec = make.spec(f"echo {number} >> {log}; sleep {length_s:.2f}; exit {number + 10}")
-        orders[f"job{number}"] = make.member(f"job{number}", gpus=(number,), spec=spec)
-    station.assign(*orders.values())
+    churn = Churn(station, random.Random(seed))  # noqa: S311 - when to kill, no secret
 
-    lives = 1
-    kills = int(os.environ.get("GANGLINE_KILLS", "10"))
-    while len(_of(station, MemberExited)) < len(orders):
-        _go_on(station, orders)
-        time.sleep(chance.uniform(0.05, 1.0))
-        if lives < kills:
-            station.down()
-            station.up()
-            lives += 1
+    for _ in range(kills):
+        churn.go_on(more=True)
+        time.sleep(churn.chance.uniform(0.1, 2.0))
+        station.down()
+        station.up()
+    wait_for(lambda: churn.go_on(more=False), what="the last ends", within_s=60)
 
-    assert {fact.job: fact.code for fact in _of(station, MemberExited)} == {
-        f"job{number}": number + 10 for number in range(6)
-    }
-    assert sorted(log.read_text().split()) == [str(number) for number in range(6)]
-    assert all(not procfs.with_token(station.token(job)) for job in orders)
+    print(f"{kills} kills, {len(churn.expected)} jobs")
+    assert churn.codes() == churn.expected
+    assert sorted(churn.log.read_text().split()) == sorted(churn.expected)
+    assert all(not procfs.with_token(station.token(job)) for job in churn.expected)
+
+
+class Churn:
+    """Four places, and in each one job after the other."""
+
+    def __init__(self, station: Station, chance: random.Random) -> None:
+        self.station = station
+        self.chance = chance
+        self.log = station.folder / "runs"
+        self.expected: dict[str, int] = {}
+        self.orders: dict[int, AssignedMember] = {}
+
+    def codes(self) -> dict[str, int]:
+        """Which job ended with which code, as stated."""
+        return {fact.job: fact.code for fact in _of(self.station, MemberExited)}
+
+    def go_on(self, *, more: bool) -> bool:
+        """What a scheduler would order next; True when nothing runs and nothing is to come."""
+        ended = self.codes()
+        ready = {fact.job: fact for fact in _of(self.station, MemberReady)}
+        before = dict(self.orders)
+        for place in range(4):
+            order = self.orders.get(place)
+            if order is None or order.job in ended:
+                self.orders.pop(place, None)
+                if more:
+                    self.orders[place] = self._new(place)
+            elif order.phase is MemberPhase.PREPARE and order.job in ready:
+                meet = ready[order.job]
+                run = replace(order, phase=MemberPhase.RUN, address=meet.address, port=meet.port)
+                self.orders[place] = run
+        if self.orders != before:
+            self.station.assign(*self.orders.values())
+        return not self.orders
+
+    def _new(self, place: int) -> AssignedMember:
+        """A job that notes that it ran, takes its time, and ends with a code of its own."""
+        number = len(self.expected)
+        job = f"job{number}"
+        self.expected[job] = number % 100 + 1
+        length_s = self.chance.uniform(0.1, 3.0)
+        command = f"echo {job} >> {self.log}; sleep {length_s:.2f}; exit {self.expected[job]}"
+        return make.member(job, gpus=(place,), spec=make.spec(command), number=number)
 
 
 def _of(station: Station, kind: type[F]) -> list[F]:
     station.read()
     return [fact for fact in station.facts if isinstance(fact, kind)]
-
-
-def _go_on(station: Station, orders: dict[str, AssignedMember]) -> None:
-    """Tell those that became ready to run."""
-    ready = {fact.job: fact for fact in _of(station, MemberReady)}
-    changed = False
-    for job, order in orders.items():
-        if job in ready and order.phase is MemberPhase.PREPARE:
-            orders[job] = replace(
-                order,
-                phase=MemberPhase.RUN,
-                address=ready[job].address,
-                port=ready[job].port,
-            )
-            changed = True
-    if changed:
-        station.assign(*orders.values())
-    assert len(_of(station, MemberStarted)) <= len(orders)

@@ -208,8 +208,12 @@ def _slurm(order: AssignedMember, layout: _Layout, local: int) -> dict[str, str]
 
 
 def _jax(order: AssignedMember, layout: _Layout, local: int) -> dict[str, str]:
+    """JAX reads its coordinator and devices by its own names, and the rest by Slurm's."""
+    devices = range(len(order.gpus)) if layout.local == 1 else (local,)
     return {
+        **_slurm(order, layout, local),
         "JAX_COORDINATOR_ADDRESS": f"{order.address}:{order.port}",
+        "JAX_LOCAL_DEVICE_IDS": ",".join(map(str, devices)),
         "JAX_NUM_PROCESSES": str(layout.world),
         "JAX_PROCESS_ID": str(layout.first + local),
     }
