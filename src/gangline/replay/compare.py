@@ -82,7 +82,7 @@ def _about(name: str, measured: Measured, title: str, command: str) -> About:
 
 def _policies(names: Sequence[str]) -> str:
     rows = [(name, BASELINES[name].about) for name in names if name in BASELINES]
-    return table(("policy", "what it does"), rows)
+    return f'<div class="words">{table(("policy", "what it does"), rows)}</div>'
 
 
 def _table(numbers: Mapping[str, Numbers]) -> str:

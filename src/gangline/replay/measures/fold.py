@@ -154,6 +154,7 @@ class Fold:
         if job.gpus >= LARGE_GPUS:
             self.starvation.watch_large(job)
         self.starvation.watch(job)
+        self._has_waited(job)
         self._wait(job, UNSAID)
 
     def _rejected(self, decision: d.JobRejected) -> None:
@@ -179,6 +180,16 @@ class Fold:
         job.cause, job.cause_since_ms = cause, self.now_ms
         self._count_waiting(job, before, -1)
         self._count_waiting(job, cause, 1)
+
+    def _has_waited(self, job: JobRecord) -> None:
+        """What it waited before anybody said so, as at a desk that hands jobs in one by one."""
+        since_ms = job.submitted_ms
+        if since_ms >= self.now_ms:
+            return
+        self.wait_ms[band_of(job.gpus), UNSAID] += self.now_ms - since_ms
+        self.series("queue", "jobs").add(since_ms, self.now_ms, 1)
+        self.series("queue", "gpus").add(since_ms, self.now_ms, job.gpus)
+        self.series("team_wanted", job.team).add(since_ms, self.now_ms, job.gpus)
 
     def _count_waiting(self, job: JobRecord, cause: str, sign: int) -> None:
         if cause in ("", STARTING):

@@ -108,7 +108,8 @@ def fleet_map(fold: Fold) -> str:
         y=Axis(low=0, high=count),
         height=max(140, min(520, 40 + 9 * count)),
         x_text=_day,
-        y_text=lambda at: names[count - 1 - int(at)] if at < count else "",
+        y_text=lambda at: names[count - 1 - int(at)],
+        y_ticks=[row + 0.5 for row in range(0, count, -(-count // 14))],
     )
     for index, row in enumerate(rows):
         low = count - 1 - index

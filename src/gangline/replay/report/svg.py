@@ -64,6 +64,7 @@ class Plot:
     x_text: Callable[[float], str] = lambda value: f"{value:g}"
     y_text: Callable[[float], str] = lambda value: f"{value:g}"
     x_ticks: Sequence[float] = ()
+    y_ticks: Sequence[float] = ()
     parts: list[str] = field(default_factory=list)
 
     def px(self, value: float) -> float:
@@ -132,7 +133,7 @@ class Plot:
 
     def _grid(self) -> str:
         lines = []
-        for tick in self.y.ticks(5):
+        for tick in self.y_ticks or self.y.ticks(5):
             at = self.py(tick)
             lines.append(
                 f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>'
