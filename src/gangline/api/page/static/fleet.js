@@ -11,12 +11,16 @@ const KINDS = [
   ["l", "not known to be empty", "--limbo"],
   ["-", "node takes no work", "--away"],
 ];
-const CELL = 11;
-const GAP = 2;
-const NODE_GAP = 7;
 
 let fleet = { nodes: [] };
 let boxes = [];
+let [cell, gap, between] = [11, 2, 7];
+
+/** Large cells while there are few, small ones for a whole fleet. */
+function choose(gpus) {
+  if (gpus <= 256) return [18, 3, 12];
+  return gpus <= 2_048 ? [11, 2, 7] : [6, 1, 4];
+}
 
 /** Draw the legend once. */
 export function legend(list) {
@@ -30,6 +34,7 @@ export function legend(list) {
 /** Show a fleet of columns: nodes, paths, health, service, gpu_states, jobs. */
 export function show(found, map, words) {
   fleet = found;
+  [cell, gap, between] = choose(fleet.gpu_states.join("").length);
   draw(map);
   const free = fleet.gpu_states.join("").split(".").length - 1;
   map.setAttribute("role", "img");
@@ -42,10 +47,10 @@ export function hover(event, map, words) {
   const canvas = map.querySelector("canvas");
   const edge = canvas.getBoundingClientRect();
   const [x, y] = [event.clientX - edge.left, event.clientY - edge.top];
-  const box = boxes.find((b) => x >= b.x && x < b.x + b.width && y >= b.y && y < b.y + CELL + GAP);
+  const box = boxes.find((b) => x >= b.x && x < b.x + b.width && y >= b.y && y < b.y + cell + gap);
   if (!box) return;
   const index = box.node;
-  const gpu = Math.min(fleet.gpu_states[index].length - 1, Math.floor((x - box.x) / (CELL + GAP)));
+  const gpu = Math.min(fleet.gpu_states[index].length - 1, Math.floor((x - box.x) / (cell + gap)));
   const kind = KINDS.find(([letter]) => letter === fleet.gpu_states[index][gpu]);
   const jobs = (fleet.jobs[index] || []).join(", ");
   words.textContent = [
@@ -63,7 +68,7 @@ function draw(map) {
   const colours = Object.fromEntries(
     KINDS.map(([key, , name]) => [key, style.getPropertyValue(name)]));
   boxes = place(map.clientWidth);
-  const height = boxes.length ? boxes[boxes.length - 1].y + CELL + NODE_GAP + 14 : 20;
+  const height = boxes.length ? boxes[boxes.length - 1].y + cell + between + 14 : 20;
   const scale = window.devicePixelRatio || 1;
   canvas.width = map.clientWidth * scale;
   canvas.height = height * scale;
@@ -82,15 +87,15 @@ function place(width) {
     return left.localeCompare(right, undefined, { numeric: true });
   });
   const placed = [];
-  let [x, y, domain] = [0, -CELL, null];
+  let [x, y, domain] = [0, -cell, null];
   for (const node of order) {
     const path = pathOf(node);
-    const wide = fleet.gpu_states[node].length * (CELL + GAP);
+    const wide = fleet.gpu_states[node].length * (cell + gap);
     const begins = path !== domain;
-    if (begins) [x, y, domain] = [0, y + (domain === null ? 24 : 34), path];
-    else if (x + wide > width) [x, y] = [0, y + CELL + NODE_GAP];
+    if (begins) [x, y, domain] = [0, y + cell + (domain === null ? 14 : 26), path];
+    else if (x + wide > width) [x, y] = [0, y + cell + between];
     placed.push({ node, x, y, width: wide, title: begins ? path : "" });
-    x += wide + NODE_GAP;
+    x += wide + between;
   }
   return placed;
 }
@@ -104,9 +109,9 @@ function paint(pen, box, colours, quiet) {
   }
   for (let gpu = 0; gpu < states.length; gpu += 1) {
     const state = states[gpu] === "." && !takesWork ? "-" : states[gpu];
-    const x = box.x + gpu * (CELL + GAP);
+    const x = box.x + gpu * (cell + gap);
     pen.fillStyle = colours[state] || colours["-"];
-    pen.fillRect(x, box.y, CELL, CELL);
+    pen.fillRect(x, box.y, cell, cell);
     if (state === "b" || state === "-") cross(pen, x, box.y, quiet);
   }
 }
@@ -115,7 +120,7 @@ function paint(pen, box, colours, quiet) {
 function cross(pen, x, y, colour) {
   pen.strokeStyle = colour;
   pen.beginPath();
-  pen.moveTo(x + 2, y + CELL - 2);
-  pen.lineTo(x + CELL - 2, y + 2);
+  pen.moveTo(x + 2, y + cell - 2);
+  pen.lineTo(x + cell - 2, y + 2);
   pen.stroke();
 }

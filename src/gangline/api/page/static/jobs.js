@@ -1,5 +1,6 @@
 // The queue, the list of jobs, and one job in detail.
 
+import { inWords } from "./feed.js";
 import { get } from "./source.js";
 import { ago, clock, el, fill, span, tag } from "./words.js";
 
@@ -88,8 +89,8 @@ function detail(row, why, life) {
   const events = el("table");
   fill(events, [
     { title: "At", cell: (event) => clock(event.at) },
-    { title: "What", cell: (event) => event.kind },
-    { title: "Detail", cell: (event) => brief(event.detail), words: true },
+    { title: "What", cell: (event) => inWords(event)[0] },
+    { title: "Detail", cell: (event) => inWords(event)[1] || "", words: true },
   ], life, "Nothing yet.");
   return [
     el("p", {}, tag(row.state), ` ${row.gpus} GPUs · team ${row.team} · ${row.class} · `
@@ -98,11 +99,4 @@ function detail(row, why, life) {
     el("h3", {}, "Attempts"), el("div", { class: "scroll" }, attempts),
     el("h3", {}, "Its life"), el("div", { class: "scroll" }, events),
   ].filter(Boolean);
-}
-
-function brief(detail) {
-  return Object.entries(detail || {})
-    .filter(([key, value]) => key !== "job" && value !== "" && typeof value !== "object")
-    .map(([key, value]) => `${key} ${value}`)
-    .join(", ");
 }

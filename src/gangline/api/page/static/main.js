@@ -69,9 +69,11 @@ $("map").addEventListener("pointermove", (event) => fleet.hover(event, $("map"),
 $("filter").addEventListener("input", soon);
 $("filter").addEventListener("submit", (event) => event.preventDefault());
 window.addEventListener("resize", soon);
+setInterval(soon, EVERY_MS);
+await refresh();
+const found = await get("/v1/summary").catch(() => null);
 follow({
+  after: found ? feed.beginning(found.projections) : "end",
   heard: (row) => { feed.add(row, $("feed-list")); soon(); },
   state: (word) => { connected = word; say(""); if (word === "live") soon(); },
 });
-setInterval(soon, EVERY_MS);
-refresh();

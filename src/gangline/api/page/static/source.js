@@ -8,9 +8,9 @@ export async function get(path) {
   return body;
 }
 
-/** Follow decisions. `heard` gets each row; `state` gets "live" or "dead". */
-export function follow({ heard, state }) {
-  const source = new EventSource("/v1/events");
+/** Follow decisions after a position. `heard` gets each row; `state` gets "live" or "dead". */
+export function follow({ after, heard, state }) {
+  const source = new EventSource(`/v1/events?after=${encodeURIComponent(after)}`);
   source.addEventListener("open", () => state("live"));
   source.addEventListener("error", () => state("dead"));
   source.addEventListener("decision", (event) => heard(JSON.parse(event.data)));
