@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gangline.events import decisions as d
-from gangline.projections.ledger_fold import Account, Entry, Ledger, levels_of
+from gangline.projections.ledger_fold import Account, Entry, Ledger, lending_of, levels_of, loans_of
 from gangline.projections.lending import FLEET
 from tests.projections import story as s
 from tests.projections.chaos import History, moves
@@ -187,7 +187,9 @@ def test_rows_add_up_to_capacity_times_time_at_every_position(
 
         assert entered + going_on == expected
         assert used == expected
-        assert sum(levels_of(ledger.books).values()) == ledger.books.capacity
+        lending = lending_of(ledger.books)
+        levels = levels_of(ledger.books, lending, loans_of(lending))
+        assert sum(levels.values()) == ledger.books.capacity
 
 
 @settings(max_examples=100, deadline=None)

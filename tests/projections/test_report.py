@@ -117,7 +117,8 @@ def test_every_view_and_column_has_a_comment(desk: Desk) -> None:
     """With its unit; the page on views is made of them."""
     missing = desk.all(
         "SELECT c.relname, a.attname FROM pg_attribute AS a"
-        " JOIN pg_class AS c ON c.oid = a.attrelid WHERE c.relnamespace::regnamespace::text IN ('gangline', 'report') AND c.relkind = 'v'"
+        " JOIN pg_class AS c ON c.oid = a.attrelid"
+        " WHERE c.relnamespace::regnamespace::text IN ('gangline', 'report') AND c.relkind = 'v'"
         " AND a.attnum > 0 AND (col_description(c.oid, a.attnum) IS NULL"
         " OR obj_description(c.oid) IS NULL)"
     )

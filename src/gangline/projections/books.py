@@ -13,11 +13,11 @@ The state is a set of records by key, so that a view can save what changed and f
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from gangline.events import decisions as d
-from gangline.projections.lending import TeamTerms
+from gangline.projections.lending import TeamTerms, Tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -95,11 +95,18 @@ RECORDS: Final[Mapping[str, Callable[..., Any]]] = {
 }
 
 
+def plain_record(record: Any) -> dict[str, Any]:  # noqa: ANN401 - any record
+    """The fields of a record by name; nested values are not copied."""
+    return {name: getattr(record, name) for name in record.__dataclass_fields__}
+
+
 class Books:
     """The state. `held` by (team, phase), `out` by account, `reserved` and `waiting` by team: GPUs.
 
     queued, running: jobs by team. shape_need: GPUs that jobs want which wait for a shape only.
-    changed: keys whose records changed since they were last taken.
+    changed: keys whose records changed since they were last taken. uses: GPUs held by team.
+    uses_version, levels_version, demand_version: count changes of who uses or is promised how
+    much, of what GPUs are, and of what is wanted, so that nothing is computed twice.
     """
 
     def __init__(self) -> None:
@@ -117,9 +124,27 @@ class Books:
         self.waiting: Counter[str] = Counter()
         self.queued: Counter[str] = Counter()
         self.running: Counter[str] = Counter()
+        self.uses: Counter[str] = Counter()
+        self.uses_version = 0
+        self.levels_version = 0
+        self.demand_version = 0
         self.changed: dict[str, None] = {}
         self._planned_on: dict[str, dict[str, int]] = {}
         self._tallies: dict[str, Tally] = {}
+        self._tree: Tree | None = None
+
+    def tree(self) -> Tree:
+        """The teams by parent."""
+        if self._tree is None:
+            self._tree = Tree(self.teams)
+        return self._tree
+
+    def set_team(self, name: str, terms: TeamTerms) -> None:
+        """A team is as said from now on."""
+        self.teams[name] = terms
+        self._tree = None
+        self.changed_uses()
+        self.touch("team", name)
 
     def apply(self, decision: d.Decision) -> None:
         """Change the state as a decision says; BooksError where it cannot be."""
@@ -135,7 +160,7 @@ class Books:
         for key in self.changed:
             kind, _, name = key.partition(":")
             record = self._store(kind).get(name)
-            found[key] = None if record is None else asdict(record)
+            found[key] = None if record is None else plain_record(record)
         self.changed.clear()
         return found
 
@@ -152,6 +177,7 @@ class Books:
             self.recount(name)
         for gang in self.gangs.values():
             self.held[gang.team, gang.phase] += gang.gpus
+            self._use(gang.team, gang.gpus)
             self.running[gang.team] += 1
         for job_book in self.jobs.values():
             self._count_job(job_book, 1)
@@ -175,13 +201,18 @@ class Books:
     def recount(self, name: str) -> None:
         """Bring the sums up to date after a change of a node."""
         before = self._tallies.pop(name, None)
+        node = self.nodes.get(name)
+        after = None if node is None else self._tally(node, self._planned_on.get(name, {}))
+        if after is not None:
+            self._tallies[name] = after
+        if after == before:
+            return
         if before is not None:
             self._add(before, -1)
-        node = self.nodes.get(name)
-        if node is not None:
-            tally = self._tally(node, self._planned_on.get(name, {}))
-            self._tallies[name] = tally
-            self._add(tally, 1)
+        if after is not None:
+            self._add(after, 1)
+        self.levels_version += 1
+        self.demand_version += 1
 
     def _add(self, tally: Tally, sign: int) -> None:
         self.free += sign * tally.free
@@ -237,11 +268,15 @@ class Books:
             self.touch("job", name)
 
     def _count_job(self, job: JobBook, sign: int) -> None:
-        self.waiting[job.team] += sign * job.demand
+        demand = job.demand
+        if demand:
+            self.waiting[job.team] += sign * demand
+            self.demand_version += 1
+            if job.cause == d.WaitCause.TOPOLOGY:
+                self.shape_need += sign * demand
+                self.levels_version += 1
         if job.waiting:
             self.queued[job.team] += sign
-            if job.cause == d.WaitCause.TOPOLOGY:
-                self.shape_need += sign * job.demand
 
     # --- gangs ---------------------------------------------------------------------------------
 
@@ -264,6 +299,7 @@ class Books:
         gang = GangBook(attempt=decision.attempt, team=job.team, gpus=gpus, nodes=nodes)
         self.gangs[decision.job] = gang
         self.held[gang.team, gang.phase] += gpus
+        self._use(gang.team, gpus)
         self.running[gang.team] += 1
         self.change_job(decision.job, waiting=False, cause="")
         self._touch_gang(decision.job, nodes)
@@ -275,6 +311,7 @@ class Books:
             self.held[gang.team, gang.phase] -= gang.gpus
             gang.phase = phase
             self.held[gang.team, gang.phase] += gang.gpus
+            self.levels_version += 1
             self.touch("gang", name)
 
     def unseat(self, decision: d.GangReleased) -> None:
@@ -283,6 +320,7 @@ class Books:
         if gang is None:
             raise BooksError(f"{decision.job} is released, but it holds nothing")
         self.held[gang.team, gang.phase] -= gang.gpus
+        self._use(gang.team, -gang.gpus)
         self.running[gang.team] -= 1
         for name in gang.nodes:
             node = self.nodes.get(name)
@@ -292,6 +330,16 @@ class Books:
             if name in decision.lingering:
                 node.lingering[f"{decision.job}#{decision.attempt}"] = gpus
         self._touch_gang(decision.job, gang.nodes)
+
+    def _use(self, team: str, gpus: int) -> None:
+        self.uses[team] += gpus
+        self.changed_uses()
+
+    def changed_uses(self) -> None:
+        """Who uses how much, or is promised it, is another than before."""
+        self.uses_version += 1
+        self.levels_version += 1
+        self.demand_version += 1
 
     def _touch_gang(self, job: str, nodes: Iterable[str]) -> None:
         self.touch("gang", job)
@@ -343,11 +391,13 @@ class Books:
             gang = self.gangs[job]
             gang.gpus -= len(gpus)
             self.held[gang.team, gang.phase] -= len(gpus)
+            self._use(gang.team, -len(gpus))
             self.touch("gang", job)
         self.after_node(name)
 
     def after_node(self, name: str) -> None:
-        """Count a node again."""
+        """Count a node again, and the capacity."""
+        self.changed_uses()
         self.touch("node", name)
         self.recount(name)
 
@@ -421,14 +471,14 @@ def _gpu_returned(books: Books, decision: d.GpuReturned) -> None:
 
 
 def _team_changed(books: Books, decision: d.TeamChanged) -> None:
-    books.teams[decision.team] = TeamTerms(
+    terms = TeamTerms(
         parent=decision.parent,
         guaranteed=decision.guaranteed,
         borrow=decision.borrow,
         lend=decision.lend,
         weight=decision.weight,
     )
-    books.touch("team", decision.team)
+    books.set_team(decision.team, terms)
 
 
 FOLDS: Final[Mapping[type, Callable[[Books, Any], None]]] = {

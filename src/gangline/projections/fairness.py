@@ -6,7 +6,6 @@ demand, and guarantee with a weighted share of the rest (`entitlement.py`), at e
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -14,7 +13,6 @@ from gangline.events.named_sql import load_sql
 from gangline.projections import books
 from gangline.projections.books import Books
 from gangline.projections.entitlement import PARTS, entitled
-from gangline.projections.lending import Tree
 from gangline.projections.meter import Meter, bucket_of
 from gangline.projections.remembering import RememberingModel
 from gangline.projections.work import Unknown, Work
@@ -49,16 +47,11 @@ class ShareRow:
     capacity_gpu_ms: int = 0
 
 
-def shares(found: Books) -> dict[str, Share]:
-    """The share of each team at a moment, with all teams below it."""
-    held: Counter[str] = Counter()
-    for (team, _), gpus in found.held.items():
-        held[team] += gpus
-    demand = held + found.waiting
-    tree = Tree(found.teams)
+def shares(found: Books, rights: Mapping[str, int]) -> dict[str, Share]:
+    """The share of each team at a moment, with all teams below it. rights: as entitled."""
+    tree = found.tree()
     in_service = found.capacity - sum(found.out.values())
-    rights = entitled(tree, demand, in_service)
-    delivered, wanted = tree.totals(held), tree.totals(demand)
+    delivered, wanted = tree.totals(found.uses), tree.totals(demand_of(found))
     return {
         team: Share(
             delivered=delivered[team] * PARTS,
@@ -70,20 +63,46 @@ def shares(found: Books) -> dict[str, Share]:
     }
 
 
+def demand_of(found: Books) -> dict[str, int]:
+    """GPUs that a team's own gangs hold and its own waiting jobs want."""
+    return {
+        team: gpus
+        for team in {**found.uses, **found.waiting}
+        if (gpus := found.uses[team] + found.waiting[team])
+    }
+
+
+class Rights:
+    """What each team is entitled to, computed anew only when what it depends on has changed."""
+
+    def __init__(self) -> None:
+        self._asked: tuple[object, ...] = ()
+        self._rights: dict[str, int] = {}
+
+    def of(self, found: Books) -> dict[str, int]:
+        """By team, in thousandths of a GPU."""
+        in_service = found.capacity - sum(found.out.values())
+        asked = (demand_of(found), dict(found.teams), in_service)
+        if asked != self._asked:
+            self._asked = asked
+            self._rights = entitled(found.tree(), asked[0], in_service)
+        return self._rights
+
+
 class Shares:
     """The state: the books, and rates since the last change."""
 
     def __init__(self) -> None:
         self.books = Books()
-        self.meter: Meter[tuple[str, str]] = Meter()
+        self.meter: Meter[str, Share] = Meter()
         self.now_ms = 0
-        self._stale = False
+        self._rights = Rights()
+        self._version = -1
 
     def apply(self, decision: Any, at_ms: int) -> None:  # noqa: ANN401 - any decision
         """Change the books as a decision says."""
         self.advance(at_ms)
         self.books.apply(decision)
-        self._stale = True
 
     def advance(self, at_ms: int) -> None:
         """Let time pass."""
@@ -96,17 +115,13 @@ class Shares:
 
     def measure(self) -> None:
         """From now on the rates are as the books say."""
-        if not self._stale:
+        if self._version == self.books.demand_version:
             return
-        levels = {
-            (team, kind): level
-            for team, share in shares(self.books).items()
-            for kind, level in share._asdict().items()
-        }
+        self._version = self.books.demand_version
+        levels = shares(self.books, self._rights.of(self.books))
         self.meter.set(levels, self.now_ms)
-        self._stale = False
 
-    def take(self) -> list[Span[tuple[str, str]]]:
+    def take(self) -> list[Span[str, Share]]:
         """Spans up to now since the last call; each lies in one five minutes."""
         self.measure()
         self.meter.cut(self.now_ms)
@@ -120,7 +135,6 @@ class Shares:
         """As it was saved; spans were cut then."""
         self.books.restore(records)
         self.now_ms = records.get(_CLOCK, 0)
-        self._stale = True
         self.measure()
 
 
@@ -147,13 +161,22 @@ class Fairness(RememberingModel[Shares]):
         work.write("add", share_rows(work.cell, state.take()))
 
 
-def share_rows(cell: str, spans: Iterable[Span[tuple[str, str]]]) -> list[ShareRow]:
+def share_rows(cell: str, spans: Iterable[Span[str, Share]]) -> list[ShareRow]:
     """GPU-milliseconds of spans by five minutes and team."""
-    sums: Counter[tuple[int, str, str]] = Counter()
-    for (team, kind), from_ms, to_ms, level in spans:
-        sums[bucket_of(from_ms), team, kind] += level * (to_ms - from_ms)
-    rows: dict[tuple[int, str], ShareRow] = {}
-    for (bucket, team, kind), parts in sorted(sums.items()):
-        row = rows.setdefault((bucket, team), ShareRow(cell=cell, bucket_ms=bucket, team=team))
-        setattr(row, f"{kind}_gpu_ms", parts // PARTS)
-    return list(rows.values())
+    sums: dict[tuple[int, str], list[int]] = {}
+    for team, from_ms, to_ms, share in spans:
+        held = sums.setdefault((bucket_of(from_ms), team), [0, 0, 0, 0])
+        for index, parts in enumerate(share):
+            held[index] += parts * (to_ms - from_ms)
+    return [
+        ShareRow(
+            cell=cell,
+            bucket_ms=bucket,
+            team=team,
+            delivered_gpu_ms=parts[0] // PARTS,
+            entitled_gpu_ms=parts[1] // PARTS,
+            demand_gpu_ms=parts[2] // PARTS,
+            capacity_gpu_ms=parts[3] // PARTS,
+        )
+        for (bucket, team), parts in sorted(sums.items())
+    ]

@@ -18,13 +18,14 @@ Rows without a team belong to the fleet: what nobody is guaranteed, and what is 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gangline.events import decisions as d
 from gangline.projections import books as b
 from gangline.projections.books import Books
-from gangline.projections.lending import FLEET, Lending, Tree, lend
+from gangline.projections.lending import FLEET, Lending, lend
 from gangline.projections.meter import Meter, bucket_of, spread
 
 if TYPE_CHECKING:
@@ -98,14 +99,17 @@ class Ledger:
 
     def __init__(self) -> None:
         self.books = Books()
-        self.meter: Meter[Account] = Meter()
-        self.usage: Meter[str] = Meter()
+        self.meter: Meter[Account, int] = Meter()
+        self.usage: Meter[str, int] = Meter()
         self.now_ms = 0
         self._works: dict[str, WorkBook] = {}
         self._changed_works: dict[str, None] = {}
         self._transfers: list[Entry] = []
         self._usage_moved: Counter[tuple[int, str]] = Counter()
-        self._stale = False
+        self._levels_version = -1
+        self._lending = Lending()
+        self._loans: dict[Account, int] = {}
+        self._lending_version = -1
 
     # --- time and decisions --------------------------------------------------------------------
 
@@ -113,8 +117,7 @@ class Ledger:
         """Let time pass; it never goes back."""
         if at_ms < self.now_ms:
             raise b.BooksError(f"time goes back from {self.now_ms} to {at_ms}")
-        if self._stale:
-            self._set_levels()
+        self._set_levels()
         if self.now_ms:
             self.meter.advance(self.now_ms, at_ms)
             self.usage.advance(self.now_ms, at_ms)
@@ -127,24 +130,29 @@ class Ledger:
         self._before(decision)
         self.books.apply(decision)
         self._after(decision)
-        self._stale = True
 
     def _set_levels(self) -> None:
-        levels = levels_of(self.books)
+        """From now on the levels are as the books say."""
+        if self._levels_version == self.books.levels_version:
+            return
+        self._levels_version = self.books.levels_version
+        if self._lending_version != self.books.uses_version:
+            self._lending = lending_of(self.books)
+            self._loans = loans_of(self._lending)
+            self._lending_version = self.books.uses_version
+        levels = levels_of(self.books, self._lending, self._loans)
         usage: Counter[str] = Counter()
         for key, gpus in levels.items():
             if key.account not in LOANS:
                 usage[key.account] += gpus
         self.meter.set(levels, self.now_ms)
         self.usage.set(usage, self.now_ms)
-        self._stale = False
 
     # --- what comes out ------------------------------------------------------------------------
 
     def take(self) -> tuple[list[Entry], Counter[tuple[int, str]]]:
         """Entries, and GPU-milliseconds to add by five minutes and account, since the last call."""
-        if self._stale:
-            self._set_levels()
+        self._set_levels()
         self.usage.cut(self.now_ms)
         entries = self._transfers
         self._transfers = []
@@ -162,7 +170,7 @@ class Ledger:
         found = self.books.take_changed()
         for job in self._changed_works:
             work = self._works.get(job)
-            found[f"work:{job}"] = None if work is None else asdict(work)
+            found[f"work:{job}"] = None if work is None else b.plain_record(work)
         self._changed_works.clear()
         found["clock:"] = self.now_ms
         return found
@@ -285,56 +293,66 @@ class Ledger:
         for account, amount in ((source, -gpu_ms), (target, gpu_ms)):
             key = Account(work.team, account)
             self._transfers.append(Entry(from_ms, self.now_ms, key, amount, self.now_ms))
-            for bucket, part in spread(amount, from_ms, self.now_ms):
-                self._usage_moved[bucket, account] += part
+        for bucket, part in spread(gpu_ms, from_ms, self.now_ms):
+            self._usage_moved[bucket, source] -= part
+            self._usage_moved[bucket, target] += part
 
     def _forget(self, job: str) -> None:
         del self._works[job]
         self._changed_works[job] = None
 
 
-def levels_of(books: Books) -> dict[Account, int]:
+def levels_of(books: Books, lending: Lending, loans: Mapping[Account, int]) -> dict[Account, int]:
     """GPUs by account at a moment; they add up to the capacity."""
-    levels: Counter[Account] = Counter()
-    direct: Counter[str] = Counter()
+    levels = dict(loans)
     for (team, phase), gpus in books.held.items():
-        levels[Account(team, _ACCOUNT_OF[phase])] += gpus
-        direct[team] += gpus
+        if gpus:
+            levels[_account(team, _ACCOUNT_OF[phase])] = gpus
     for account, gpus in books.out.items():
-        levels[Account(FLEET, account)] += gpus
+        if gpus:
+            levels[_account(FLEET, account)] = gpus
     for team, gpus in books.reserved.items():
-        levels[Account(team, RESERVED)] += gpus
-    lending = lend(Tree(books.teams), _known(direct, books), books.capacity)
-    _add_loans(levels, lending)
+        if gpus:
+            levels[_account(team, RESERVED)] = gpus
     _add_idle(levels, lending, books)
-    return {key: gpus for key, gpus in levels.items() if gpus}
+    return levels
 
 
-def _known(direct: Counter[str], books: Books) -> dict[str, int]:
-    """Use by teams of the tree; a team that was never set up counts as the fleet's own."""
-    found: Counter[str] = Counter()
-    for team, gpus in direct.items():
-        found[team if team in books.teams else FLEET] += gpus
-    return found
+@cache
+def _account(team: str, account: str) -> Account:
+    return Account(team, account)
 
 
-def _add_loans(levels: Counter[Account], lending: Lending) -> None:
+def lending_of(books: Books) -> Lending:
+    """Who uses whose guarantee; a team that was never set up counts as the fleet's own."""
+    direct: Counter[str] = Counter()
+    for team, gpus in books.uses.items():
+        direct[team if team in books.teams else FLEET] += gpus
+    return lend(books.tree(), direct, books.capacity)
+
+
+def loans_of(lending: Lending) -> dict[Account, int]:
+    """Both sides of all loans."""
+    levels: Counter[Account] = Counter()
     for loan in lending.loans:
         levels[Account(loan.lender, LENT, loan.borrower)] += loan.gpus
         levels[Account(loan.borrower, BORROWED, loan.lender)] -= loan.gpus
+    return dict(levels)
 
 
-def _add_idle(levels: Counter[Account], lending: Lending, books: Books) -> None:
+def _add_idle(levels: dict[Account, int], lending: Lending, books: Books) -> None:
     """Hand out what is free to whose it is; what no job can use for its shape is stranded."""
     free, stranded = books.free, min(books.free, books.shape_need)
-    owners = sorted(team for team in lending.idle if team != FLEET)
     shares = []
-    for team in owners:
+    for team in sorted(lending.idle):
         gpus = min(free, lending.idle[team])
-        free -= gpus
-        shares.append((team, gpus))
+        if gpus and team != FLEET:
+            free -= gpus
+            shares.append((team, gpus))
     for team, gpus in [(FLEET, free), *shares]:
         part = min(stranded, gpus)
         stranded -= part
-        levels[Account(team, STRANDED)] += part
-        levels[Account(team, IDLE)] += gpus - part
+        if part:
+            levels[_account(team, STRANDED)] = part
+        if gpus > part:
+            levels[_account(team, IDLE)] = gpus - part

@@ -59,26 +59,36 @@ class Lending:
 
 
 class Tree:
-    """Teams by parent. Teams whose parent is unknown stand under the fleet."""
+    """Teams by parent. Teams whose parent is unknown stand under the fleet.
+
+    promised: what the children of a team are guaranteed together.
+    """
 
     def __init__(self, teams: Mapping[str, TeamTerms]) -> None:
         self.teams = teams
         self.children: dict[str, list[str]] = {FLEET: []}
+        self._parents: list[tuple[str, str]] = []
         for name in sorted(teams):
             parent = teams[name].parent
             known = parent if parent in teams and parent != name else FLEET
             self.children.setdefault(known, []).append(name)
+        self._walk(FLEET)
+        self.promised = {
+            name: sum(teams[child].guaranteed for child in children)
+            for name, children in self.children.items()
+        }
+
+    def _walk(self, name: str) -> None:
+        for child in self.children.get(name, ()):
+            self._walk(child)
+            self._parents.append((child, name))
 
     def totals(self, direct: Mapping[str, int]) -> dict[str, int]:
         """Numbers of each team with all teams below it."""
-        found: dict[str, int] = {}
-
-        def add(name: str) -> int:
-            below = sum(add(child) for child in self.children.get(name, ()))
-            found[name] = direct.get(name, 0) + below
-            return found[name]
-
-        add(FLEET)
+        found = {name: direct.get(name, 0) for name, _ in self._parents}
+        found[FLEET] = direct.get(FLEET, 0)
+        for name, parent in self._parents:  # children come before their parents
+            found[parent] += found[name]
         return found
 
 
@@ -101,8 +111,7 @@ class _Level:
     def settle(self, name: str, *, guaranteed: int, borrowed: int, lent: int) -> None:
         """Find the loans under a team that borrowed and lent so much outside."""
         children = self._tree.children.get(name, [])
-        promised = sum(self._tree.teams[child].guaranteed for child in children)
-        own = max(0, guaranteed - promised) + borrowed
+        own = max(0, guaranteed - self._tree.promised[name]) + borrowed
         idle = {child: self._spare(child) for child in children}
         lent_by = dict.fromkeys(children, 0)
         borrowed_by = dict.fromkeys(children, 0)
@@ -110,29 +119,31 @@ class _Level:
         need = self._direct.get(name, 0) + lent
         taken = min(own, need)
         own -= taken
-        for lender, gpus in _draw(need - taken, idle, idle):
-            lent_by[lender] += gpus
-            self._lending.loans.append(Loan(lender, name, gpus, sibling=False))
+        if need > taken:
+            for lender, gpus in _draw(need - taken, idle, idle):
+                lent_by[lender] += gpus
+                self._lending.loans.append(Loan(lender, name, gpus, sibling=False))
 
         for borrower in children:
-            need = self._excess(borrower)
+            need = borrowed_by[borrower] = self._excess(borrower)
             taken = min(own, need)
             own -= taken
             if taken:
                 self._lending.loans.append(Loan(name, borrower, taken, sibling=False))
-            limits = {child: self._may_lend(child, lent_by[child]) for child in children}
-            for lender, gpus in _draw(need - taken, idle, limits):
-                lent_by[lender] += gpus
-                self._lending.loans.append(Loan(lender, borrower, gpus, sibling=True))
-            borrowed_by[borrower] = need
+            if need > taken:
+                limits = {child: self._may_lend(child, lent_by[child]) for child in children}
+                for lender, gpus in _draw(need - taken, idle, limits):
+                    lent_by[lender] += gpus
+                    self._lending.loans.append(Loan(lender, borrower, gpus, sibling=True))
         self._lending.idle[name] = own
         for child in children:
-            self.settle(
-                child,
-                guaranteed=self._tree.teams[child].guaranteed,
-                borrowed=borrowed_by[child],
-                lent=lent_by[child],
-            )
+            has, owes = borrowed_by[child], lent_by[child]
+            guaranteed = self._tree.teams[child].guaranteed
+            if child in self._tree.children:
+                self.settle(child, guaranteed=guaranteed, borrowed=has, lent=owes)
+            else:
+                used = self._lending.used[child]
+                self._lending.idle[child] = max(0, guaranteed + has - used - owes)
 
     def _spare(self, team: str) -> int:
         return max(0, self._tree.teams[team].guaranteed - self._lending.used[team])

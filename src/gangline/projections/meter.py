@@ -13,25 +13,26 @@ from typing import Final, Generic, NamedTuple, TypeVar
 BUCKET_MS: Final = 300_000
 
 K = TypeVar("K", bound=Hashable)
+L = TypeVar("L")
 
 
-class Span(NamedTuple, Generic[K]):
+class Span(NamedTuple, Generic[K, L]):
     """A level that was constant from a moment to a later one, in milliseconds."""
 
     key: K
     from_ms: int
     to_ms: int
-    level: int
+    level: L
 
 
-class Meter(Generic[K]):
+class Meter(Generic[K, L]):
     """Levels by key. `open`: level and since when; levels of 0 are not kept."""
 
     def __init__(self) -> None:
-        self.open: dict[K, tuple[int, int]] = {}
-        self.spans: list[Span[K]] = []
+        self.open: dict[K, tuple[L, int]] = {}
+        self.spans: list[Span[K, L]] = []
 
-    def set(self, levels: Mapping[K, int], at_ms: int) -> None:
+    def set(self, levels: Mapping[K, L], at_ms: int) -> None:
         """From now on these levels hold, and no others."""
         for key in [key for key in self.open if not levels.get(key)]:
             self._close(key, at_ms)
@@ -53,7 +54,7 @@ class Meter(Generic[K]):
         for boundary in boundaries(from_ms, to_ms):
             self.cut(boundary)
 
-    def take(self) -> list[Span[K]]:
+    def take(self) -> list[Span[K, L]]:
         """The spans since the last call."""
         spans, self.spans = self.spans, []
         return spans

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gangline.events.named_sql import load_sql
 from gangline.projections import books
 from gangline.projections.books import Books
-from gangline.projections.lending import Tree, lend
+from gangline.projections.lending import lend
 from gangline.projections.remembering import RememberingModel
 from gangline.projections.work import Unknown, Work
 
@@ -38,10 +38,7 @@ class TeamRow:
 
 def team_rows(cell: str, found: Books) -> dict[str, TeamRow]:
     """The row of each team at a moment."""
-    direct: Counter[str] = Counter()
-    for (team, _), gpus in found.held.items():
-        direct[team] += gpus
-    lending = lend(Tree(found.teams), direct, found.capacity)
+    lending = lend(found.tree(), found.uses, found.capacity)
     lent: Counter[str] = Counter()
     for loan in lending.loans:
         if loan.sibling:
