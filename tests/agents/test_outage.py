@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from gangline.agents.runner import Agent
 from gangline.events import codec
 from gangline.events.batch import MemberPhase
 from gangline.events.facts import NodeRegistered
@@ -28,9 +31,12 @@ class FlakyLog:
         self.away = False
         self.refused = 0
         self.says_no_after_doing = False
+        self.breaks = False
 
     def append(self, messages: Sequence[Message]) -> Sequence[Position]:
         """Refuse while away; perhaps after the messages went in."""
+        if self.breaks:
+            raise RuntimeError("a bug, for the test")
         if self.says_no_after_doing:
             self._log.append(messages)
         if self.away or self.says_no_after_doing:
@@ -100,7 +106,7 @@ def test_heartbeats_of_an_outage_are_never_sent(cell: Cell) -> None:
     """A late heartbeat would say that the node was heard when it was not."""
     log = FlakyLog(cell.log)
     with cell.agent(log=log, heartbeat_interval_s=0.05):
-        cell.wait(NodeRegistered)
+        wait_for(lambda: _beats(cell), what="the first heartbeat")
         log.away = True
         wait_for(lambda: log.refused >= 2, what="refusals")
         before = _beats(cell)
@@ -133,6 +139,16 @@ def test_a_hung_program_is_found_and_stopped(cell: Cell) -> None:
 
     assert ended.reason == "hung"
     assert "no progress" in ended.detail
+
+
+def test_an_agent_whose_sender_dies_ends_and_says_so(cell: Cell) -> None:
+    """It would be deaf and dumb; whoever watches it starts it again."""
+    log = FlakyLog(cell.log)
+    agent = Agent(cell.settings(), log)
+    log.breaks = True
+
+    with pytest.raises(RuntimeError, match="a bug"):
+        agent.run()
 
 
 def _beats(cell: Cell) -> list[Any]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from gangline.agents.threads import guarded
 from gangline.events import codec
 from gangline.events.batch import NodeAssignment
 from gangline.events.layout import place
@@ -30,13 +31,22 @@ _log = structlog.get_logger(__name__)
 class Listener:
     """Calls `told` with each newest record of a node, from a thread of its own."""
 
-    def __init__(self, log: Log, node: str, *, told: Callable[[NodeAssignment], None]) -> None:
+    def __init__(
+        self,
+        log: Log,
+        node: str,
+        *,
+        told: Callable[[NodeAssignment], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
         self._log = log
         self._key = node.encode()
         self._told = told
         (self._partition,) = place([Message(topic=Topic.ASSIGNMENTS, key=self._key, value=b"")])
         self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="listener", daemon=True)
+        self._thread = threading.Thread(
+            target=guarded(self._run, failed), name="listener", daemon=True
+        )
 
     def start(self) -> None:
         """Begin to read."""

@@ -8,6 +8,7 @@ tokens in /proc.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import queue
 import select
@@ -154,7 +155,7 @@ class ProcessExecutor:
         self.wake()
 
     def start(self, start: Start) -> None:
-        """Start its supervisor; nothing happens if it has one."""
+        """Start its supervisor; nothing happens if it has one. OSError when the disk is full."""
         order = start.order
         key = Key(order.job, order.attempt)
         folder = self._root / folder_name(key)
@@ -162,13 +163,15 @@ class ProcessExecutor:
         attempt = self._attempts[key] = self._attempt(key, order, folder, token=token)
         try:
             self._planner.plan(order, folder, token).save(folder)
-        except (PrivateError, OSError, ValueError) as error:
+            self.forget(key)
+            self._spawn(attempt)
+        except (PrivateError, ValueError) as error:
             files.Result(code=preflight.NOT_EXECUTABLE, detail=str(error)).save(folder)
-            return
-        held = self._ports.pop(key, None)
-        if held is not None:
-            held.close()
-        self._spawn(attempt)
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                raise
+            detail = f"cannot start its supervisor: {error}"
+            files.Result(code=0, reason="infrastructure", detail=detail).save(folder)
 
     def _spawn(self, attempt: Attempt) -> None:
         package_root = str(Path(gangline.__path__[0]).parent)
@@ -220,7 +223,7 @@ class ProcessExecutor:
             attempt.sweeping, attempt.swept_since_ms = True, now
 
     def forget(self, key: Key) -> None:
-        """Nobody asks for it any more: its port is free, its files stay until they are pruned."""
+        """Its port is free; its files stay until they are pruned."""
         held = self._ports.pop(key, None)
         if held is not None:
             held.close()

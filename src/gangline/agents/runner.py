@@ -9,12 +9,14 @@ members run on: on a clean stop too.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import queue
 import signal
 import threading
 import time
+from functools import partial
 from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
@@ -28,6 +30,7 @@ from gangline.agents.log_server import LogServer, kept_token
 from gangline.agents.process import ProcessExecutor
 from gangline.agents.sender import Sender
 from gangline.agents.spool import Spool
+from gangline.agents.threads import guarded
 from gangline.events import codec
 from gangline.events.bus import open_log
 from gangline.events.envelope import Event
@@ -35,6 +38,7 @@ from gangline.events.facts import CheckpointSaved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from gangline.agents.settings import AgentSettings
     from gangline.events.batch import NodeAssignment
@@ -42,6 +46,8 @@ if TYPE_CHECKING:
     from gangline.events.spec import Private
 
 _IDLE_S: Final = 1.0
+_RESERVE_BYTES: Final = 4 * 1024 * 1024
+_DISK_TROUBLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _PRUNE_S: Final = 3600.0
 _LAST_DELIVERY_S: Final = 3.0
 
@@ -68,6 +74,7 @@ class Agent:
         self._settings = settings
         self._cues: queue.SimpleQueue[core.Cue] = queue.SimpleQueue()
         self._stopping = threading.Event()
+        self._failure: BaseException | None = None
         self._journal = Journal(settings.folder / "journal.json")
         self._state = self._journal.load(settings.node) or core.NodeState(node=settings.node)
         self._state.lease_ms = int(settings.lease_s * 1000)
@@ -77,6 +84,8 @@ class Agent:
         self._log_server = _log_server(settings)
         self._health = Health(settings)
         self._next_prune_s = 0.0
+        self._reserve = settings.folder / "reserve"
+        _fill(self._reserve)
         boot_id = procfs.boot_id()
         self._sender = Sender(
             log,
@@ -85,8 +94,9 @@ class Agent:
             boot_id=boot_id,
             interval_s=settings.heartbeat_interval_s,
             delivered=self._delivered,
+            failed=self._fail,
         )
-        self._listener = Listener(log, settings.node, told=self._told)
+        self._listener = Listener(log, settings.node, told=self._told, failed=self._fail)
         self._boot_id = boot_id
 
     @property
@@ -104,13 +114,20 @@ class Agent:
         self._take(self._recovered())
         self._sender.start()
         self._listener.start()
-        health = threading.Thread(target=self._watch_health, name="health", daemon=True)
-        health.start()
+        watch = guarded(self._watch_health, self._fail)
+        threading.Thread(target=watch, name="health", daemon=True).start()
         try:
             while not self._stopping.is_set():
                 self._turn()
         finally:
             self._close()
+        if self._failure is not None:
+            raise self._failure
+
+    def _fail(self, error: BaseException) -> None:
+        """A thread of ours has died: the agent ends, and whoever watches it starts it again."""
+        self._failure = error
+        self.stop()
 
     # --- one turn --------------------------------------------------------------------------------
 
@@ -144,13 +161,29 @@ class Agent:
         actions = core.step(self._state, cue, now_ms=procfs.boot_ms())
         if not actions and isinstance(cue, core.Heard | core.Progressed | core.Tick):
             return
-        self._journal.keep(self._state)
+        self._surely(lambda: self._journal.keep(self._state))
         facts = [self._encoded(action) for action in actions if isinstance(action, core.State)]
-        self._spool.put(facts)
+        self._surely(lambda: self._spool.put(facts))
         if facts:
             self._sender.notify()
         for action in actions:
-            self._act(action)
+            self._surely(partial(self._act, action))
+
+    def _surely(self, work: Callable[[], None]) -> None:
+        """Do it, and where the disk refuses, again and again: nothing is done out of order.
+
+        Members run on and heartbeats go out meanwhile. The reserve makes room for the facts that
+        say what is wrong.
+        """
+        while True:
+            try:
+                return work()
+            except OSError as error:
+                if error.errno not in _DISK_TROUBLE or self._stopping.is_set():
+                    raise
+                _log.error("disk_refuses", error=str(error), folder=str(self._settings.folder))
+                self._reserve.unlink(missing_ok=True)
+                self._stopping.wait(_IDLE_S)
 
     def _act(self, action: core.Action) -> None:
         match action:
@@ -220,6 +253,12 @@ class Agent:
         self._executor.close()
         self._spool.close()
         os.close(self._lock)
+
+
+def _fill(reserve: Path) -> None:
+    """Put some room by for a full disk; not when it is full already."""
+    with contextlib.suppress(OSError), reserve.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, _RESERVE_BYTES)
 
 
 def _lock(settings: AgentSettings) -> int:

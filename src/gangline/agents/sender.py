@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from gangline.agents.threads import guarded
 from gangline.events import codec
 from gangline.events.envelope import Event
 from gangline.events.facts import NodeHeartbeat
@@ -43,6 +44,7 @@ class Sender:
         boot_id: str,
         interval_s: float,
         delivered: Callable[[Sequence[bytes]], None],
+        failed: Callable[[BaseException], None],
     ) -> None:
         self._log = log
         self._spool = spool
@@ -55,7 +57,9 @@ class Sender:
         self._next_beat_s = time.monotonic() + random.uniform(0, interval_s / 4)  # noqa: S311
         self._more = threading.Event()
         self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="sender", daemon=True)
+        self._thread = threading.Thread(
+            target=guarded(self._run, failed), name="sender", daemon=True
+        )
 
     def start(self) -> None:
         """Begin; not before the first facts are in the spool."""

@@ -53,10 +53,19 @@ class Spool:
                 data += len(value).to_bytes(4, "big") + zlib.crc32(value).to_bytes(4, "big")
                 data += value
                 added.append((self._end + len(data), value))
-            _write_all(self._handle, bytes(data))
-            os.fsync(self._handle)
+            self._write(bytes(data))
             self._end += len(data)
             self._waiting += added
+
+    def _write(self, data: bytes) -> None:
+        """All of it, or nothing: what a full disk took half of is cut off again."""
+        try:
+            _write_all(self._handle, data)
+            os.fsync(self._handle)
+        except OSError:
+            os.ftruncate(self._handle, self._end)
+            os.lseek(self._handle, self._end, os.SEEK_SET)
+            raise
 
     def take(self, limit: int) -> list[bytes]:
         """The oldest that wait; they stay until `done`."""
@@ -68,14 +77,12 @@ class Spool:
         with self._lock:
             self._delivered = self._waiting[count - 1][0] if count else self._delivered
             del self._waiting[:count]
-            if not self._waiting and self._end > _COMPACT_BYTES:
-                # The count first: a crash between the two delivers again, which loses nothing.
-                self._write_cursor(0)
+            begin_anew = not self._waiting and self._end > _COMPACT_BYTES
+            # The count first: a crash between the two delivers again, which loses nothing.
+            if self._write_cursor(0 if begin_anew else self._delivered) and begin_anew:
                 os.ftruncate(self._handle, 0)
                 os.lseek(self._handle, 0, os.SEEK_SET)
                 self._end = self._delivered = 0
-            else:
-                self._write_cursor(self._delivered)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -87,10 +94,15 @@ class Spool:
         except (OSError, ValueError):
             return 0
 
-    def _write_cursor(self, value: int) -> None:
+    def _write_cursor(self, value: int) -> bool:
+        """Whether it could be written; if not, what was delivered is delivered again one day."""
         temporary = self._cursor_path.with_suffix(".new")
-        temporary.write_bytes(str(value).encode())
-        temporary.replace(self._cursor_path)
+        try:
+            temporary.write_bytes(str(value).encode())
+            temporary.replace(self._cursor_path)
+        except OSError:
+            return False
+        return True
 
 
 def _write_all(handle: int, data: bytes) -> None:

@@ -21,6 +21,7 @@ nothing for it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import pwd
@@ -28,8 +29,9 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from gangline.agents import cgroups, procfs
 from gangline.agents import plan as files
@@ -43,6 +45,10 @@ LEFTOVER_KILL_MS: Final = 2_000
 STOPPED_CODE: Final = 75
 """How a program that saved on our signal and leaves work undone exits (EX_TEMPFAIL)."""
 _NEVER: Final = 1 << 62
+_MACHINE_TROUBLE: Final = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.EIO}
+)
+"""Why a rank could not be started although it is no fault of the program's."""
 
 
 class Supervisor:
@@ -57,7 +63,8 @@ class Supervisor:
         self._order: files.Order | None = None
         self._signal: int = signal.SIGTERM
         self._term_ms = self._kill_ms = _NEVER
-        self._termed = self._stuck = self._killed_ranks = False
+        self._termed = self._stuck = self._killed_ranks = self._sick = False
+        self._unwritten: dict[str, dict[str, Any]] = {}
         self._out_of_memory_before = _oom_kills()
         self._detail = ""
 
@@ -73,13 +80,22 @@ class Supervisor:
             try:
                 self._ranks[self._spawn(rank)] = rank.rank
             except (OSError, KeyError, subprocess.SubprocessError) as error:
-                code = 127 if isinstance(error, FileNotFoundError) else 126
                 self._detail = f"cannot start rank {rank.rank}: {error}"
+                self._sick = isinstance(error, OSError) and error.errno in _MACHINE_TROUBLE
+                code = 127 if isinstance(error, FileNotFoundError) else 126
                 self._note_exit(rank.rank, code, 0)
                 break
         cgroups.enter(self._plan.cgroup, "supervisor")
         started = {"version": files.VERSION, "at_ms": procfs.boot_ms(), "pids": [*self._ranks]}
-        files.write(self._folder / files.STARTED, started)
+        self._put(files.STARTED, started)
+
+    def _put(self, name: str, value: dict[str, Any]) -> None:
+        """Write a file now, or when the disk has room again."""
+        self._unwritten[name] = value
+        with contextlib.suppress(OSError):
+            for waiting in list(self._unwritten):
+                files.write(self._folder / waiting, self._unwritten[waiting])
+                del self._unwritten[waiting]
 
     def _spawn(self, rank: files.RankPlan) -> int:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
@@ -102,9 +118,8 @@ class Supervisor:
         finally:
             os.close(out)
             os.close(err)
-        process.returncode = (
-            0  # we reap by ourselves; it must not look for its child when it is collected
-        )
+        # We reap by ourselves; it must not look for its child when it is collected.
+        process.returncode = 0
         return process.pid
 
     # --- the loop --------------------------------------------------------------------------------
@@ -123,6 +138,8 @@ class Supervisor:
                 self._bring_forward(now, now + LEFTOVER_KILL_MS)
             self._act(now, mine or [])
             self._rotate_logs()
+            if self._unwritten:
+                self._put(*self._unwritten.popitem())
             self._wait(wake, now)
 
     def _wait(self, wake: int, now: int) -> None:
@@ -142,7 +159,7 @@ class Supervisor:
             procfs.send_all(mine, signal.SIGKILL, still=self._is_mine)
             if now >= self._kill_ms + self._plan.stuck_ms and not self._stuck:
                 self._stuck = True
-                files.write(self._folder / files.STUCK, {"version": files.VERSION, "pids": mine})
+                self._put(files.STUCK, {"version": files.VERSION, "pids": mine})
         elif now >= self._term_ms and not self._termed:
             self._termed = True
             procfs.send_all(mine, self._signal, still=self._is_mine)
@@ -210,7 +227,7 @@ class Supervisor:
         return files.Result(
             code=code,
             signal=by_signal,
-            reason="stopped" if stopped else "exited",
+            reason="infrastructure" if self._sick else "stopped" if stopped else "exited",
             detail=self._detail or self._explain(by_signal),
             ranks={str(rank): code for rank, code in sorted(self._codes.items())},
         )
@@ -250,6 +267,15 @@ def _is_full(path: Path) -> bool:
     except OSError:
         return False
     return found.f_bavail * found.f_frsize < 1024 * 1024
+
+
+def _save_surely(result: files.Result, folder: Path) -> None:
+    """The result is what we live for: a disk without room is waited for."""
+    while True:
+        try:
+            return result.save(folder)
+        except OSError:
+            time.sleep(TICK_MS / 1000)
 
 
 def _listen() -> int:
@@ -301,7 +327,7 @@ def supervise(folder: Path) -> None:
     result = supervisor.run(wake)
     if plan.cleanup:
         subprocess.run(plan.cleanup, check=False, timeout=60, stdin=subprocess.DEVNULL)
-    result.save(folder)
+    _save_surely(result, folder)
 
 
 def main(arguments: list[str]) -> int:
