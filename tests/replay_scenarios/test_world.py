@@ -9,7 +9,7 @@ import pytest
 
 from gangline.agents.simulated_gang import Program
 from gangline.events import decisions as d
-from gangline.events.facts import JobCancelRequested, TeamSet
+from gangline.events.facts import JobCancelRequested, PolicySet, TeamSet
 from gangline.events.spec import CheckpointSpec, Spec
 from gangline.replay.broken_rule import BrokenRuleError
 from gangline.replay.fleet_file import regular_fleet
@@ -293,3 +293,19 @@ def test_observers_see_every_step_and_nothing_need_be_kept() -> None:
     assert world.steps == []
     assert eyes.kinds[0] is d.LeadershipTaken
     assert d.NodeAdded in eyes.kinds
+
+
+def test_silence_is_judged_by_the_policy_of_the_moment() -> None:
+    """A shorter time is told sooner, a longer one later, also of nodes that are silent already."""
+    world = make_world()
+    world.cut("s0-b0-n0", for_ms=None)
+    world.run(world.now_ms + 10 * SECOND)
+
+    world.control(PolicySet(values={"suspect_after": 15 * SECOND}))
+    world.run(world.now_ms + MINUTE)
+    assert made(world, d.NodeHealthChanged) == [(0.25, "s0-b0-n0")]
+
+    world.cut("s0-b0-n1", for_ms=None)
+    world.control(PolicySet(values={"suspect_after": 60 * SECOND, "lost_after": HOUR}))
+    world.run(world.now_ms + 2 * MINUTE)
+    assert made(world, d.NodeHealthChanged)[-1] == (2 + 10 / 60, "s0-b0-n1")

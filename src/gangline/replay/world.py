@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from gangline.agents.simulated import SimulatedFleet
 from gangline.agents.simulated_gang import Program, Saves
 from gangline.events.batch import Edge
+from gangline.events.decisions import PolicyChanged
 from gangline.events.facts import JobSubmitted
 from gangline.replay.core_port import Core, Step
 from gangline.replay.world_log import Batch, InputLog
@@ -102,6 +103,8 @@ class World:
         self._observers = tuple(observers)
         self._edges: list[Edge] = [self._led("start")]
         self._told_silent: set[str] = set()
+        self._led_ms = start_ms
+        self._counting = 0
         self._calendar: list[tuple[int, int, Callable[[], None]]] = []
         self._entries = 0
 
@@ -298,6 +301,8 @@ class World:
             if node in self.fleet.nodes:
                 self.fleet.hear(node, core.assigned_members(leader.state, node), self.now_ms)
         leader.wake_ms = core.next_wake(leader.state)
+        if any(type(decision) is PolicyChanged for decision in decisions):
+            self._count_silence_again()
         idle = caught_up and not (facts or edges or decisions)
         if idle and leader.wake_ms is not None and leader.wake_ms <= self.now_ms:
             raise RestlessError(f"woken at {self.now_ms}, the core decides nothing and wakes again")
@@ -319,6 +324,8 @@ class World:
             if node not in self.fleet.silent:
                 self._edges.append(Edge(kind="heard", node=node, at_ms=self.now_ms))
         self._told_silent.intersection_update(self.fleet.silent)
+        self._led_ms = self.now_ms
+        self._counting += 1
         for node in sorted(self.fleet.silent):
             self._count_silence(node, self.now_ms)
 
@@ -340,16 +347,23 @@ class World:
     def _count_silence(self, node: str, from_ms: int) -> None:
         """Say that a node is silent once it has been for long enough."""
         since_ms = self.fleet.silent[node]
-        term = self.leader.term
+        counting = self._counting
 
         def still() -> None:
-            same = self.leader.up and self.leader.term == term
+            same = self.leader.up and self._counting == counting
             if same and self.fleet.silent.get(node) == since_ms:
                 self._told_silent.add(node)
                 self._edges.append(Edge(kind="silent", node=node, at_ms=from_ms))
 
         after_ms = self.core.policy_value(self.leader.state, "suspect_after")
-        self.at(from_ms + after_ms, still)
+        self.at(max(from_ms + after_ms, self.now_ms), still)
+
+    def _count_silence_again(self) -> None:
+        """Another policy may tell sooner, or later, that a node is silent."""
+        self._counting += 1
+        for node, since_ms in sorted(self.fleet.silent.items()):
+            if node not in self._told_silent:
+                self._count_silence(node, max(since_ms, self._led_ms))
 
     def _program_of(self, job: str) -> Program:
         return self.programs.get(job, _UNKNOWN)
