@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import io
+from typing import TYPE_CHECKING
+
 import pytest
 
 from gangline.agents.simulated_gang import Program
 from gangline.events.spec import UNLIMITED, CheckpointSpec, JobClass, Topology, TopologyKind
 from gangline.replay import scenario_commands as c
 from gangline.replay.bad_input import BadInputError
-from gangline.replay.scenario_grammar import parse, submit_of
+from gangline.replay.scenario import run_files
+from gangline.replay.scenario_grammar import VERBS, parse, submit_of
 from gangline.replay.scenario_values import duration, show_ms
+from tests.support.sources import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 HEAD = "fleet spines=1 blocks=2 nodes=4 gpus=8\nteam a guaranteed=64\nsubmit j team=a gpus=8\n"
 MINUTE = 60_000
@@ -261,3 +269,20 @@ def test_an_array_is_spoken_of_by_its_tasks() -> None:
 
     with pytest.raises(BadInputError, match=r"x:6: expected a task of the array, arr\.1 to arr\.3"):
         parse(text + "expect arr state=queued\n", file="x")
+
+
+def test_the_example_of_the_page_is_read_and_ends_as_it_says(tmp_path: Path) -> None:
+    """What the documentation shows is a scenario that passes."""
+    page = (ROOT / "docs" / "scenarios.md").read_text(encoding="utf-8")
+    example = tmp_path / "example.scn"
+    example.write_text(page.split("```")[1].lstrip("\n"), encoding="utf-8")
+
+    assert run_files([example], io.StringIO()) == 0
+
+
+def test_the_page_names_every_command() -> None:
+    """Whoever adds a command tells of it."""
+    page = (ROOT / "docs" / "scenarios.md").read_text(encoding="utf-8")
+    missing = [verb for verb in VERBS if f"`{verb}" not in page]
+
+    assert missing == []

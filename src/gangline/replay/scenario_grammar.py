@@ -115,9 +115,9 @@ def submit_of(repeat: c.Repeat, index: int, *, file: str) -> c.Submit:
 
 def _command(words: Words, names: Names, before: Sequence[c.Command]) -> c.Command:
     verb = words.next("a command")
-    read = _VERBS.get(verb)
+    read = VERBS.get(verb)
     if read is None:
-        raise words.wrong(f"one of {', '.join(_VERBS)}", repr(verb))
+        raise words.wrong(f"one of {', '.join(VERBS)}", repr(verb))
     fleet = verb == "fleet"
     if not fleet and not before:
         raise words.wrong("the fleet first", repr(verb))
@@ -430,7 +430,7 @@ def _check(
     return c.Check(key, operator, words.value(key, text, readers[key]), text)
 
 
-_VERBS: Final[Mapping[str, Callable[[Words, Names], c.Command]]] = {
+VERBS: Final[Mapping[str, Callable[[Words, Names], c.Command]]] = {
     "fleet": _fleet,
     "policy": _policy,
     "team": _team,
