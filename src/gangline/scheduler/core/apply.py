@@ -326,6 +326,7 @@ def _fenced(state: State, node: Node, decision: d.MemberEnded) -> None:
     node.stuck = 0
     for lingering in node.lingering:
         node.stuck |= lingering.gpus
+    state.touched[node.name] = None
     state.refresh(node)
     state.touch(node)
 
@@ -360,6 +361,7 @@ def _linger(state: State, job: Job, name: str) -> None:
     left = Lingering(job=job.id, attempt=job.attempt, gpus=mask)
     node.lingering = (*node.lingering, left)
     node.stuck |= mask
+    state.touched[name] = None
     state.touch(node)
 
 

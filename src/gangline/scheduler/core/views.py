@@ -9,8 +9,11 @@ from typing import NamedTuple
 
 from gangline.events.batch import AssignedMember, MemberPhase
 from gangline.events.decisions import Health, Service, StopCause, WaitCause
+from gangline.events.spec import Spec
 from gangline.scheduler.core import causes
-from gangline.scheduler.core.entities import Job
+from gangline.scheduler.core.apply import FENCED
+from gangline.scheduler.core.entities import Job, Lingering, Node
+from gangline.scheduler.core.fleet import bits
 from gangline.scheduler.core.lifecycle import Phase
 from gangline.scheduler.core.order import Order
 from gangline.scheduler.core.state import State
@@ -70,15 +73,38 @@ def policy_value(state: State, key: str) -> int:
 
 
 def assigned_members(state: State, node: str) -> tuple[AssignedMember, ...]:
-    """What a node should run now; of members that are out, nothing."""
+    """What a node should run now; of members that are out, nothing.
+
+    Fenced attempts that may still have processes there stand as members to stop, until the node
+    says that they are gone.
+    """
     found = state.nodes.get(node)
     if found is None:
         return ()
     jobs = sorted((state.jobs[name] for name in found.gangs), key=lambda job: job.number)
-    return tuple(
+    members = [
         _member(job, found.gangs[job.id])
         for job in jobs
         if all(end.node != node for end in job.ended)
+    ]
+    return (*members, *(_fenced(found, left) for left in found.lingering))
+
+
+def _fenced(node: Node, left: Lingering) -> AssignedMember:
+    gpus = bits(left.gpus)
+    return AssignedMember(
+        job=left.job,
+        number=0,
+        attempt=left.attempt,
+        phase=MemberPhase.STOP,
+        gpus=gpus,
+        member=0,
+        nodes=(node.name,),
+        gpus_by_node=(len(gpus),),
+        first_rank=0,
+        world_size=len(gpus),
+        spec=Spec(team="", gpus=len(gpus)),
+        stop_cause=FENCED,
     )
 
 
