@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from gangline.events import decisions as d
@@ -27,7 +27,7 @@ class AttemptRow:
     state: str
     gpus: int
     borrowed: int
-    seats: list[dict[str, Any]]
+    seats: list[dict[str, Any]] = field(default_factory=list)
     level: str
     crossed: int
     placed_ms: int
@@ -48,7 +48,7 @@ class AttemptRow:
     checkpoint_ms: int | None = None
     checkpoint_step: int | None = None
     checkpoint_path: str = ""
-    certificate: dict[str, Any]
+    certificate: dict[str, Any] = field(default_factory=dict)
 
 
 def placed(cell: str, decision: d.GangPlaced, at_ms: int) -> AttemptRow:

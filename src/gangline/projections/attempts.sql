@@ -1,5 +1,11 @@
 -- name: load
-SELECT * FROM attempt WHERE cell = %(cell)s AND job = ANY(%(jobs)s)
+-- Without the place and what decided it, which never change.
+SELECT cell, job, attempt, state, gpus, borrowed, level, crossed, placed_ms, started_ms,
+       stopping_ms, ended_ms, cause, cause_text, claimant, exit_code, exit_signal, exit_node,
+       resumed_ms, resume_step, productive_ms, lost_gpu_ms, checkpoints, checkpoint_ms,
+       checkpoint_step, checkpoint_path
+FROM attempt
+WHERE cell = %(cell)s AND job = ANY(%(jobs)s) AND ended_ms IS NULL
 
 -- name: write
 INSERT INTO attempt

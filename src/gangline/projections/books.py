@@ -48,6 +48,11 @@ class NodeBook:
     held: dict[str, list[int]] = field(default_factory=dict)
     lingering: dict[str, list[int]] = field(default_factory=dict)
 
+    def can_hold(self, gpus: Iterable[int]) -> bool:
+        """Whether these are GPUs of the node that no gang holds."""
+        taken = {gpu for held in self.held.values() for gpu in held} if self.held else ()
+        return all(0 <= gpu < self.gpus and gpu not in taken for gpu in gpus)
+
 
 @dataclass(slots=True, kw_only=True)
 class JobBook:
@@ -222,11 +227,13 @@ class Books:
             self.reserved[team] += sign * gpus
 
     def _tally(self, node: NodeBook, plans: Mapping[str, int]) -> Tally:
-        held = {gpu for gpus in node.held.values() for gpu in gpus}
-        left = node.gpus - len(held)
+        left = node.gpus - sum(map(len, node.held.values()))
         if not (node.open and node.well):
             account = UNHEALTHY if node.open else DRAINED
             return Tally(out={account: left}, reserved={}, free=0)
+        if not (node.bad or node.lingering or plans):
+            return Tally(out={}, reserved={}, free=left)
+        held = {gpu for gpus in node.held.values() for gpu in gpus}
         bad = set(node.bad) - held
         linger = {gpu for gpus in node.lingering.values() for gpu in gpus} - held - bad
         free = left - len(bad) - len(linger)
@@ -287,8 +294,7 @@ class Books:
             raise BooksError(f"{decision.job} is placed, but it does not wait")
         for seat in decision.seats:
             node = self.nodes.get(seat.node)
-            taken = {gpu for gpus in node.held.values() for gpu in gpus} if node else set()
-            if node is None or not set(seat.gpus) <= set(range(node.gpus)) - taken:
+            if node is None or not node.can_hold(seat.gpus):
                 raise BooksError(
                     f"{decision.job} is placed on GPUs of {seat.node} that it cannot have"
                 )

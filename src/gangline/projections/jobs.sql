@@ -1,5 +1,10 @@
 -- name: load
-SELECT * FROM job WHERE cell = %(cell)s AND job = ANY(%(jobs)s)
+-- Without the spec, which never changes.
+SELECT cell, job, number, team, class_rank, gpus, state, submitted_ms, started_ms, ended_ms,
+       attempt, attempts, aborted_starts, preemptions, lost_gpu_ms, productive_ms, retries_used,
+       held, reason, reason_text, exit_code, nearest, actor, submission, array_of, stop_cause,
+       level, nodes
+FROM job WHERE cell = %(cell)s AND job = ANY(%(jobs)s)
 
 -- name: write
 INSERT INTO job

@@ -7,7 +7,7 @@ stop: all views after it would be wrong, and none would say so.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -124,7 +124,7 @@ class Chain:
             last=record.offset,
             appended_ms=record.appended_ms,
             now_ms=batch.now_ms,
-            link=replace(self.link),
+            link=self.link,
             inputs=inputs,
             items=items,
         )

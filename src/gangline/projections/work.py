@@ -89,22 +89,22 @@ class Work:
 
     def decisions(self, model: ReadModel) -> Iterator[tuple[Item, Decision]]:
         """The decisions that change a view, in order; unknown ones by the view's rule."""
-        kinds = {kind.__name__ for kind in model.kinds}
+        known = {kind.__name__ for kind in model.kinds}
+        strange = {item.kind for step in self.steps for item in step.items} - codec.CLASSES.keys()
+        wanted = known | strange
         for step in self.steps:
             for item in step.items:
-                if item.kind in kinds:
-                    self.at = item
-                    decision = item.decision()
-                    if decision is not None:
-                        yield item, decision
-                        continue
-                elif item.kind in codec.CLASSES:
+                if item.kind not in wanted:
                     continue
-                self._meet_unknown(model, item)
+                self.at = item
+                decision = None if item.kind in strange else item.decision()
+                if decision is None:
+                    self._meet_unknown(model, item)
+                else:
+                    yield item, decision
         self.at = None
 
     def _meet_unknown(self, model: ReadModel, item: Item) -> None:
-        self.at = item
         if model.unknown is Unknown.STOP:
             message = f"a {item.kind} of a newer program; update this one"
             raise UnknownDecisionError(message)
