@@ -97,11 +97,14 @@ class World:
         self.leader = Leader(core.new_state())
         self.steps: list[Step] = []
         self.outages_ms = 0
+        self.facts_read = 0
         self._keeps_steps = keeps_steps
         self._patient = patient
         self._news = False
         self._observers = tuple(observers)
         self._edges: list[Edge] = [self._led("start")]
+        self._unanswered: tuple[Fact, ...] = ()
+        self._unrecorded: tuple[Edge, ...] = ()
         self._told_silent: set[str] = set()
         self._led_ms = start_ms
         self._counting = 0
@@ -279,14 +282,23 @@ class World:
         return self._news or bool(self._edges) or (wake_ms is not None and wake_ms <= self.now_ms)
 
     def _decide(self) -> None:
-        """Read everything and decide."""
-        edges, self._edges = tuple(self._edges), []
-        self._news = False
-        for batch in self.log.take() or (NOTHING,):
-            self._step(batch.facts, edges, caught_up=batch.last)
-            edges = ()
+        """Read everything and decide.
 
-    def _step(self, facts: tuple[Fact, ...], edges: tuple[Edge, ...], *, caught_up: bool) -> None:
+        What got no decision is in no batch, so it is given again until a batch holds it.
+        """
+        self._news = False
+        edges = (*self._unrecorded, *self._edges)
+        self._edges = []
+        for batch in self.log.take() or (NOTHING,):
+            self.facts_read += len(batch.facts)
+            facts = (*self._unanswered, *batch.facts)
+            if self._step(facts, edges, caught_up=batch.last):
+                facts, edges = (), ()
+            self._unanswered = facts
+        self._unrecorded = edges
+
+    def _step(self, facts: tuple[Fact, ...], edges: tuple[Edge, ...], *, caught_up: bool) -> bool:
+        """Make a step; whether it decided anything."""
         core, leader = self.core, self.leader
         decisions = core.step(
             leader.state, facts, edges=edges, now_ms=self.now_ms, caught_up=caught_up
@@ -303,9 +315,10 @@ class World:
         leader.wake_ms = core.next_wake(leader.state)
         if any(type(decision) is PolicyChanged for decision in decisions):
             self._count_silence_again()
-        idle = caught_up and not (facts or edges or decisions)
+        idle = caught_up and not decisions
         if idle and leader.wake_ms is not None and leader.wake_ms <= self.now_ms:
             raise RestlessError(f"woken at {self.now_ms}, the core decides nothing and wakes again")
+        return bool(decisions)
 
     def _take_over(self) -> None:
         """A new leader: fold what was decided, and go on from the inputs."""
@@ -319,6 +332,7 @@ class World:
         self.core.take_touched(state)
         self.leader = Leader(state, term=old.term + 1, wake_ms=self.core.next_wake(state))
         self._edges = [self._led("takeover")]
+        self._unrecorded = ()
         self._news = True
         for node in sorted(self._told_silent):
             if node not in self.fleet.silent:
