@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from gangline.events.log import LogError
 from gangline.scheduler.leader import DoubtError, Leader, LostLeadError, Outside, Turn, Who
 from gangline.scheduler.snapshots import SnapshotWriter, newest_seq, start_follower
-from gangline.scheduler.standby import Standby
+from gangline.scheduler.standby import EndedTerm, Standby
 from gangline.scheduler.takeover import take_over
 
 if TYPE_CHECKING:
@@ -144,14 +144,14 @@ class Scheduler:
         outside = self._outside
         return start_follower(outside.log, outside.core, warn=self._observer.warn)
 
-    def _stand_by(self, follower: Follower, *, beats_from: int | None = None) -> Standby:
+    def _stand_by(self, follower: Follower, *, ended: EndedTerm | None = None) -> Standby:
         standby = Standby(
             self._outside.log,
             self._outside.machine,
             follower,
             name=self._who.name,
             index=self._habits.index,
-            beats_from=beats_from,
+            ended=ended,
         )
         term = follower.link.term if follower.link else 0
         self._observer.role("standby", term=term, why="")
@@ -229,7 +229,7 @@ class Scheduler:
             return None
         except DoubtError as error:
             self._observer.warn(f"in doubt, and recovers: {error}")
-            self._stand_down(leader, lambda standby: standby.is_in_doubt(leader.beater.term))
+            self._stand_down(leader, Standby.is_in_doubt)
             return None
         return turn
 
@@ -252,7 +252,8 @@ class Scheduler:
         leader.close()
         try:
             follower = self._restored() if leader.is_ahead else leader.follower
-            self.standby = self._stand_by(follower, beats_from=leader.beater.last_offset)
+            ended = EndedTerm(leader.beater.term, leader.beater.last_offset)
+            self.standby = self._stand_by(follower, ended=ended)
         except LogError as error:
             self._observer.warn(f"cannot read the log: {error}")
             self._rest()

@@ -9,7 +9,7 @@ each time, until it has seen another one lead.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gangline.events.log import LogUnreachableError, Topic
 from gangline.events.reading import behind
@@ -32,10 +32,17 @@ READ_TRIES: Final = 600
 """Of a twentieth of a second each, for the rest of `decisions` to be read."""
 
 
+class EndedTerm(NamedTuple):
+    """A term that is over. last_beat: the offset of its last beat in `leader`, None if unknown."""
+
+    term: int
+    last_beat: int | None
+
+
 class Standby:
     """Watches one cell for one scheduler.
 
-    index: its place among the standbys. beats_from: where to read `leader`; its end if None.
+    index: its place among the standbys. ended: the term that this scheduler led until now.
     """
 
     def __init__(
@@ -46,13 +53,14 @@ class Standby:
         *,
         name: str,
         index: int,
-        beats_from: int | None = None,
+        ended: EndedTerm | None = None,
     ) -> None:
         self._log = log
         self._machine = machine
         self._name = name
         self._index = index
         self.follower = follower
+        beats_from = None if ended is None else ended.last_beat
         if beats_from is None:
             beats_from = log.ends([Topic.LEADER])[LEADER]
         self._reader = log.reader({DECISIONS: follower.next_offset, LEADER: beats_from})
@@ -60,7 +68,8 @@ class Standby:
         self._silent_ms = 0
         self._needed_ms = SILENCE_MS + index * SILENCE_STEP_MS
         self._why = "takeover"
-        self._term = 0
+        self._ended = 0 if ended is None else ended.term
+        self._term = self._ended
 
     def was_fenced(self, times: int) -> None:
         """This scheduler lost the lead so many times in a row: hold back."""
@@ -70,20 +79,20 @@ class Standby:
         """This scheduler gave the lead away: others first."""
         self._needed_ms += OWN_HAND_OVER_MS
 
-    def is_in_doubt(self, term: int) -> None:
-        """This scheduler led this term a moment ago: go on at once, unless a newer one is seen."""
+    def is_in_doubt(self) -> None:
+        """This scheduler led until a moment ago: go on at once, unless a newer term is seen."""
         newest = self.follower.link.term if self.follower.link else 0
-        self._term = max(term, newest)
-        if newest <= term:
+        if newest <= self._ended:
             self._needed_ms = 0
 
     def turn(self, wait_s: float) -> str | None:
         """Read for at most so long; why to take over now, or None to go on watching."""
-        for record in self._reader.poll(wait_s):
-            self._see(record)
+        records = self._reader.poll(wait_s)
         now = self._machine.monotonic_ms()
         self._silent_ms += min(now - self._looked_ms, LOOK_MS)
         self._looked_ms = now
+        for record in records:
+            self._see(record)
         if self._silent_ms < self._needed_ms or not self._has_read_all():
             return None
         return self._why
@@ -95,7 +104,7 @@ class Standby:
         beat = beat_of(record)
         if beat is None or beat.term < self._term:
             return
-        if beat.leader == self._name and beat.term == self._term:
+        if beat.leader == self._name and beat.term == self._ended:
             return
         self._term = beat.term
         self._silent_ms = 0
