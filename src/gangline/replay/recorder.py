@@ -3,7 +3,8 @@
 The facts stand there with their offsets, and each step that decided something as a batch: what it
 consumed, with digests, what was decided, and the state's digest, chained to the one before. So
 `gangline replay verify --log FILE` proves a simulation like any other history. Facts and edges of
-steps that decided nothing are part of the next batch, as a live scheduler has it.
+steps that decided nothing are given again with the next step, as a live scheduler does, and so
+they are part of the next batch.
 """
 
 from __future__ import annotations
@@ -48,16 +49,22 @@ class LogRecorder:
         self._told_gone = False
 
     def stepped(self, world: World, step: Step) -> None:
-        """Write the facts of a step, and its batch if it decided something."""
+        """Write a step that decided something: its facts, then its batch."""
+        if not step.decisions:
+            return
         for fact in step.facts:
             self._write_fact(fact)
         self._edges.extend(step.edges)
-        if step.decisions:
-            self._write_batch(world, step)
+        self._write_batch(world, step)
 
     def close(self) -> None:
         """Write what is buffered."""
         self._writer.close()
+
+    @property
+    def _led(self) -> bool:
+        """Whether the batch in which the leader took over stands there."""
+        return self._link.seq > 0
 
     def _write_fact(self, fact: Fact) -> None:
         value = UNDECODABLE if fact.event is None else codec.encode(fact.event)
@@ -71,12 +78,16 @@ class LogRecorder:
             key=key.encode(),
             value=value,
         )
+        self._consume(record)
+
+    def _consume(self, record: Record) -> None:
+        """Write an input record; the next batch says that it was consumed."""
         self._writer.write(record)
-        partition = TopicPartition(fact.topic, fact.partition)
+        partition = TopicPartition(record.topic, record.partition)
         self._ranges.setdefault(partition, RangeDigest()).add(record)
 
     def _write_batch(self, world: World, step: Step) -> None:
-        gone = (HEARTBEATS_GONE,) if self._link.seq and not self._told_gone else ()
+        gone = (HEARTBEATS_GONE,) if self._led and not self._told_gone else ()
         self._told_gone |= bool(gone)
         partitions = sorted(self._ranges, key=lambda p: (INPUT_TOPICS.index(p.topic), p.partition))
         header = StepHeader(

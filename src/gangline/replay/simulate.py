@@ -131,8 +131,8 @@ class Simulation:
         """Simulated time since the start."""
         return self.world.now_ms - START_MS
 
-    def run(self, progress: Progress | None) -> None:
-        """Let everything happen."""
+    def run(self, progress: Progress | None, *, until_ms: int = 1 << 62) -> None:
+        """Let everything happen, at most up to a time since the start."""
         self._furnish()
         self._submit_due()
         self._break_next()
@@ -146,13 +146,13 @@ class Simulation:
                 progress(self)
             return self.done >= total or self.world.now_ms > self._last_ms + GIVE_UP_MS
 
-        self.world.run(1 << 62, watch=ended)
+        self.world.run(START_MS + until_ms, watch=ended)
         if progress is not None:
             progress(self)
 
-    def stepped(self, _world: World, step: Step) -> None:
+    def stepped(self, world: World, step: Step) -> None:
         """A step was made: measure it, and see who has ended or is held."""
-        self.facts += len(step.facts)
+        self.facts = world.facts_read
         self.fold.fold(step.decisions, now_ms=step.now_ms)
         if step.decisions:
             self.digest.update(step.now_ms.to_bytes(8, "big"))
