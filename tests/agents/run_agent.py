@@ -1,4 +1,4 @@
-"""`python -m tests.agents.run_agent BUS NODE FOLDER`: an agent that a test can kill."""
+"""`python -m tests.agents.run_agent BUS CELL NODE FOLDER`: an agent that a test can kill."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from gangline.agents.settings import AgentSettings
 
 def main() -> None:
     """Run until killed."""
-    bus, node, folder = sys.argv[1:]
+    bus, cell, node, folder = sys.argv[1:]
     run_agent(
         AgentSettings(
             node=node,
             folder=Path(folder) / node,
             bus=bus,
-            cell="test",
+            cell=cell,
             gpus=8,
             address="127.0.0.1",
             heartbeat_interval_s=0.5,

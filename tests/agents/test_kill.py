@@ -17,8 +17,8 @@ import pytest
 
 from gangline.agents import procfs
 from gangline.events.batch import MemberPhase
+from gangline.events.bus import open_log
 from gangline.events.facts import MemberExited, MemberReady, NodeRegistered
-from gangline.events.postgres_log import PostgresLog
 from tests.agents import make
 from tests.agents.cell import Cell, wait_for
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gangline.events.batch import AssignedMember
 
 F = TypeVar("F")
+CELL = f"agents{os.getpid()}"
 ROOT = Path(__file__).parents[2]
 
 
@@ -35,7 +36,7 @@ class Station(Cell):
     """A cell on Postgres, with an agent in a process of its own."""
 
     def __init__(self, folder: Path, url: str) -> None:
-        super().__init__(folder, PostgresLog(url, "test"))
+        super().__init__(folder, open_log(url, CELL, environ={}))
         self.url = url
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -44,7 +45,10 @@ class Station(Cell):
         command = [sys.executable, "-m", "tests.agents.run_agent"]
         with (self.folder / "agent.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [*command, self.url, make.NODE, str(self.folder)], cwd=ROOT, stdout=log, stderr=log
+                [*command, self.url, CELL, make.NODE, str(self.folder)],
+                cwd=ROOT,
+                stdout=log,
+                stderr=log,
             )
 
     def send(self, number: signal.Signals) -> None:
@@ -72,7 +76,17 @@ class Station(Cell):
 @pytest.fixture
 def station(tmp_path: Path, postgres_url: str) -> Iterator[Station]:
     """A cell on Postgres whose agent is up."""
-    station = Station(tmp_path, postgres_url)
+    yield from _station(tmp_path, postgres_url)
+
+
+@pytest.fixture
+def kafka_station(tmp_path: Path, kafka_bootstrap: str) -> Iterator[Station]:
+    """The same on a real broker."""
+    yield from _station(tmp_path, f"kafka://{kafka_bootstrap}")
+
+
+def _station(tmp_path: Path, url: str) -> Iterator[Station]:
+    station = Station(tmp_path, url)
     station.up()
     yield station
     station.down()
@@ -110,6 +124,11 @@ def test_a_killed_agent_comes_back_to_the_same_processes(station: Station) -> No
     assert set(before) & set(procfs.with_token(station.token("job")))
     flag.touch()
     assert station.ended().code == 5
+
+
+def test_a_killed_agent_comes_back_on_kafka_too(kafka_station: Station) -> None:
+    """The same log, protocol and journal; only the driver is another."""
+    test_a_killed_agent_comes_back_to_the_same_processes(kafka_station)
 
 
 def test_a_job_that_ends_while_its_agent_is_dead_keeps_its_code(station: Station) -> None:

@@ -52,10 +52,10 @@ class Listener:
         """Begin to read."""
         self._thread.start()
 
-    def close(self) -> None:
-        """Stop reading."""
+    def close(self, *, within_s: float) -> None:
+        """Stop reading; a log that does not answer is not waited for longer than this."""
         self._closing.set()
-        self._thread.join()
+        self._thread.join(within_s)
 
     def _run(self) -> None:
         while not self._closing.is_set():

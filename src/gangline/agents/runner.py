@@ -246,7 +246,7 @@ class Agent:
     # --- the end ---------------------------------------------------------------------------------
 
     def _close(self) -> None:
-        self._listener.close()
+        self._listener.close(within_s=_LAST_DELIVERY_S)
         self._sender.close(within_s=_LAST_DELIVERY_S)
         if self._log_server:
             self._log_server.close()
