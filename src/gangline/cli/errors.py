@@ -38,6 +38,7 @@ _CODES: Final = {
     "LogError": 1,
     "LocalServerError": 1,
     "StackError": 1,
+    "EndToEndError": 1,
     "DemoError": 1,
     "AgentError": 1,
     "JournalError": 1,

@@ -196,14 +196,14 @@ def write_workload(workload: Workload, folder: Path) -> None:
         raise BadInputError(folder, f"cannot be written: {error.strerror}") from error
 
 
-def pod_fleet(nodes: int) -> Fleet:
+def pod_fleet(nodes: int, *, gpus_per_node: int = GPUS_PER_NODE) -> Fleet:
     """A fleet of pods of 20 nodes, 10 pods a spine; the last pod and spine may be smaller."""
     blocks = math.ceil(nodes / NODES_PER_BLOCK)
     spines = math.ceil(blocks / BLOCKS_PER_SPINE)
     whole = regular_fleet(
         (spines, BLOCKS_PER_SPINE, NODES_PER_BLOCK),
         levels=DEFAULT_LEVELS,
-        gpus_per_node=GPUS_PER_NODE,
+        gpus_per_node=gpus_per_node,
     )
     kept: tuple[FleetNode, ...] = whole.nodes[:nodes]
     return Fleet(levels=DEFAULT_LEVELS, nodes=kept)
