@@ -11,6 +11,7 @@ import pytest
 
 from gangline.events import codec
 from gangline.events.batch import PackedDecision
+from gangline.events.bus import open_log
 from gangline.events.log import LogUnreachableError, Message, Position, Topic
 from gangline.projections.jobs import Jobs
 from gangline.projections.models import all_models
@@ -307,6 +308,23 @@ def test_the_projector_waits_for_a_log_that_is_not_there(desk: Desk) -> None:
         wait_until(lambda: reached(desk, end))
 
     assert flaky.refusals == 0
+
+
+def test_the_embedded_log_is_projected_into_the_same_database(desk: Desk) -> None:
+    """As on a laptop: log and views in one Postgres, offsets and all."""
+    log = open_log(desk.dsn, "main")
+    log.create_topics()
+    desk.story = s.Story(log=log)
+    with Projecting(desk):
+        desk.story.step(s.node("n0"), s.team("vision"))
+        life_of(desk.story, "a", "n0", number=1)
+        end = desk.story.step(s.finished("nobody"))
+        wait_until(lambda: reached(desk, end))
+    log.close()
+
+    assert desk.one("SELECT state FROM jobs")["state"] == "succeeded"
+    lag = desk.all("SELECT DISTINCT lag_events FROM projection")
+    assert lag == [{"lag_events": 0}]
 
 
 def test_lag_is_told_in_events_and_seconds(desk: Desk, views: Views) -> None:
