@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from gangline.agents import procfs
+from gangline.agents import lookout, procfs
+from gangline.agents.watch import Watch
 from gangline.events.batch import MemberPhase
 from gangline.events.facts import (
     CheckpointSaved,
@@ -190,6 +192,35 @@ def test_a_gpu_that_is_not_there_turns_the_node_away(cell: Cell) -> None:
 
     assert ended.reason == "infrastructure"
     assert (fault.gpu, fault.fault) == (5, "gone")
+
+
+def test_programs_made_for_slurm_find_their_command(cell: Cell) -> None:
+    """Lightning calls it when it is told to stop; the nodes are listed as Slurm does."""
+    launch = Launch(env_compat=("torch", "slurm"))
+    spec = make.spec(
+        "scontrol show hostnames && scontrol requeue 7 && scontrol ping", launch=launch
+    )
+    with cell.agent():
+        order = cell.start(make.member(spec=spec))
+        ended = cell.ended()
+
+    assert ended.code == 1, "what it does not know it refuses"
+    assert cell.output(order).startswith("n0\ngangline queues this job again")
+
+
+def test_a_shared_disk_that_hangs_holds_up_nobody(
+    cell: Cell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of a member waits for the last look at its checkpoints, but not for ever."""
+    answers = threading.Event()
+    monkeypatch.setattr(Watch, "look", lambda _self, *, now_ms: answers.wait(20) and [now_ms][:0])
+    monkeypatch.setattr(lookout, "PATIENCE_S", 0.3)
+    with cell.agent():
+        cell.start(make.member(spec=make.spec("sleep 0.3; exit 3")))
+        ended = cell.ended()
+        answers.set()
+
+    assert ended.code == 3
 
 
 def test_an_agent_registers_and_beats(cell: Cell) -> None:

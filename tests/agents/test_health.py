@@ -28,6 +28,7 @@ class Machine:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.kernel_log = folder / "kmsg"
+        (folder / "holders").write_text("")
         self.kernel_log.write_text("old: NVRM: Xid (PCI:0000:17:00): 79, fell off before\n")
         self.says(WELL.format(index=0, bus="17"), WELL.format(index=1, bus="18"))
 
@@ -35,7 +36,8 @@ class Machine:
         """What nvidia-smi prints from now on."""
         (self.folder / "out").write_text("\n".join(lines) + "\n")
         script = self.folder / "nvidia-smi"
-        script.write_text(f"#!/bin/sh\ncat {self.folder}/out\nexit {code}\n")
+        holders = f'case "$1" in *compute*) cat {self.folder}/holders; exit;; esac'
+        script.write_text(f"#!/bin/sh\n{holders}\ncat {self.folder}/out\nexit {code}\n")
         script.chmod(0o755)
 
     def health(self, **more: Any) -> Health:
@@ -128,6 +130,23 @@ def test_a_gpu_that_does_not_answer_turns_its_member_away(machine: Machine, tmp_
 
     assert held is None
     assert (answer.fault, answer.gpu) == ("gone", 1)
+
+
+def test_a_gpu_that_somebody_else_holds_turns_its_member_away(
+    machine: Machine, tmp_path: Path
+) -> None:
+    """A data loader that outlived its job would leave too little memory; the GPU is not broken."""
+    (machine.folder / "holders").write_text("00000000:18:00.0, 4242\n")
+    settings = AgentSettings(node="n0", folder=tmp_path, min_free_bytes=0)
+
+    answer, _ = look(Check(order=make.member(gpus=(1,))), settings, address="h")
+    other, held = look(Check(order=make.member(gpus=(0,))), settings, address="h")
+
+    assert "pid 4242 holds memory of GPU 1" in answer.problem
+    assert (answer.fault, answer.reason) == ("", "infrastructure")
+    assert other.problem == ""
+    assert held is not None
+    held.close()
 
 
 def test_a_full_disk_turns_every_member_away(tmp_path: Path) -> None:

@@ -46,6 +46,23 @@ def readings() -> list[Reading] | None:
     return [found for line in done.stdout.splitlines() if (found := _reading(line)) is not None]
 
 
+def strangers() -> dict[str, list[int]]:
+    """Processes that hold memory of a GPU, by its PCI address; empty when nobody can say."""
+    command = ["nvidia-smi", "--query-compute-apps=gpu_bus_id,pid", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    found: dict[str, list[int]] = {}
+    for line in done.stdout.splitlines():
+        bus, _, pid = (cell.strip() for cell in line.partition(","))
+        if pid.isdecimal():
+            found.setdefault(bus, []).append(int(pid))
+    return found
+
+
 def _reading(line: str) -> Reading | None:
     cells = [cell.strip() for cell in line.split(",")]
     if len(cells) != len(_FIELDS) or not cells[0].isdecimal():

@@ -15,6 +15,7 @@ from gangline.agents import plan as files
 from gangline.agents.attempts import folder_name
 from gangline.agents.core import Key
 from gangline.agents.private import PrivateError, Run, open_private
+from gangline.agents.shims import put
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,6 +69,10 @@ class Planner:
     ) -> tuple[files.RankPlan, ...]:
         first = environment.first_rank(order)
         place = self._place(order, run, folder, token)
+        environments = environment.of_ranks(order, place)
+        shims = put(order, folder / files.OPEN_FOLDER / "bin")
+        for env in environments if shims else ():
+            env["PATH"] = f"{env.get('PATH', os.defpath)}:{shims}"
         return tuple(
             files.RankPlan(
                 rank=rank,
@@ -76,7 +81,7 @@ class Planner:
                 out=str(folder / f"rank-{rank}.out"),
                 err=str(folder / f"rank-{rank}.err"),
             )
-            for rank, env in enumerate(environment.of_ranks(order, place), start=first)
+            for rank, env in enumerate(environments, start=first)
         )
 
     def _argv(

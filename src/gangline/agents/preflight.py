@@ -56,21 +56,21 @@ def look(
 
 
 def _sick_gpu(order: AssignedMember, settings: AgentSettings) -> Checked | None:
-    """A GPU of the member that is not there."""
+    """A GPU of the member that is not there, or that somebody else holds."""
     key = Key(order.job, order.attempt)
+    readings = gpus.readings() or () if gpus.present() else ()
     if settings.gpus is not None or not gpus.present():
         missing = [gpu for gpu in order.gpus if gpu >= gpus.count(settings.gpus)]
-        there = "configured"
     else:
-        readings = gpus.readings()
-        answering = {reading.index for reading in readings or ()}
-        missing = [gpu for gpu in order.gpus if gpu not in answering]
-        there = "answering nvidia-smi"
-    if not missing:
-        return None
-    return Checked(
-        key=key, problem=f"GPU {missing[0]} is not {there}", fault="gone", gpu=missing[0]
-    )
+        missing = sorted(set(order.gpus) - {reading.index for reading in readings})
+    if missing:
+        problem = f"GPU {missing[0]} is not there, or does not answer nvidia-smi"
+        return Checked(key=key, problem=problem, fault="gone", gpu=missing[0])
+    held = gpus.strangers() if readings else {}
+    for reading in readings:
+        if reading.index in order.gpus and (pids := held.get(reading.bus)):
+            return Checked(key=key, problem=f"pid {pids[0]} holds memory of GPU {reading.index}")
+    return None
 
 
 def _full_disk(key: Key, settings: AgentSettings) -> Checked | None:
