@@ -191,7 +191,7 @@ class Client:
     def submit(self, spec: JobSpec | Mapping[str, Any], *, key: str | None = None) -> Submitted:
         """Submit a job. key: its id and idempotency key; one is made where none is given."""
         wanted = _plain(spec)
-        key = key or _new_key(wanted)
+        key = key or new_key(wanted)
         answer = self.request("POST", "/v1/jobs", body=wanted, headers={"Idempotency-Key": key})
         return Submitted(answer["job"], answer["position"])
 
@@ -200,7 +200,7 @@ class Client:
     ) -> list[Submitted]:
         """Submit many jobs in few requests, in this order. keys: one a spec, or none at all."""
         wanted = [_plain(spec) for spec in specs]
-        given = list(keys) or [_new_key(spec) for spec in wanted]
+        given = list(keys) or [new_key(spec) for spec in wanted]
         items = [{"id": k, "spec": s} for k, s in zip(given, wanted, strict=True)]
         done: list[Submitted] = []
         for start in range(0, len(items), _BATCH):
@@ -378,7 +378,7 @@ def _plain(spec: JobSpec | Mapping[str, Any]) -> dict[str, Any]:
     return spec.as_json() if isinstance(spec, JobSpec) else dict(spec)
 
 
-def _new_key(spec: Mapping[str, Any]) -> str:
+def new_key(spec: Mapping[str, Any]) -> str:
     """A job id of its own, that says a little."""
     name = spec.get("name") or spec.get("team") or "job"
     return f"{str(name)[:100]}-{uuid.uuid4().hex[:10]}"

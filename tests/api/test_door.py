@@ -129,12 +129,12 @@ def guarded(tmp_path: Path) -> tuple[World, dict[str, dict[str, str]]]:
         "nobody": "gl_vision_wrong",
     }
     world = make_world(tokens=path)
-    world.views.tables |= {"jobs": [JOB], "nodes": [{"node": "n0"}]}
     headers = {who: {"Authorization": f"Bearer {text}"} for who, text in made.items()}
     headers["ops"]["Idempotency-Key"] = "v-1"
     answer = world.client.post("/v1/jobs", json=GOOD | {"env": {"SECRET": "1"}},
                                headers=headers["ops"])  # fmt: skip
     answer.raise_for_status()
+    world.views.tables |= {"jobs": [JOB], "nodes": [{"node": "n0"}]}
     return world, headers
 
 

@@ -118,7 +118,9 @@ def test_health_says_what_is_not_reachable(world: World) -> None:
     away = world.client.get("/readyz")
 
     assert (ready.status_code, away.status_code) == (200, 503)
-    assert away.json()["views"] == "no Postgres at nowhere:5432"
+    assert away.json()["views"] == (
+        "the views' Postgres is not reachable (no Postgres at nowhere:5432)"
+    )
     assert world.client.get("/healthz").status_code == 200
 
 

@@ -88,10 +88,9 @@ def _answer_problems(app: FastAPI) -> None:
         return error.response()
 
     @app.exception_handler(ViewsUnreachableError)
-    def of_views(_: Request, error: ViewsUnreachableError) -> Response:
-        return ProblemError(
-            "views-unreachable", str(error), headers={"Retry-After": "2"}
-        ).response()
+    def of_views(request: Request, error: ViewsUnreachableError) -> Response:
+        detail = health.views_are_away(request, error)
+        return ProblemError("views-unreachable", detail, headers={"Retry-After": "2"}).response()
 
     @app.exception_handler(QueryError)
     def of_queries(_: Request, error: QueryError) -> Response:

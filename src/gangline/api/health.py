@@ -1,6 +1,7 @@
 """`/healthz`, `/readyz` and `/metrics`: for whoever looks after the process."""
 
 from typing import Any
+from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
@@ -26,10 +27,20 @@ def readyz(request: Request) -> JSONResponse:
     for name, ask in (("log", state.desk.publisher.ends), ("views", state.views.lag)):
         try:
             body[name] = ask()
-        except (ProblemError, ViewsUnreachableError) as problem:
-            body[name] = str(problem)
+        except ViewsUnreachableError as error:
+            body[name] = views_are_away(request, error)
+            body["status"] = "not ready"
+        except ProblemError as problem:
+            body[name] = problem.detail
             body["status"] = "not ready"
     return JSONResponse(_plain(body), 200 if body["status"] == "ready" else 503)
+
+
+def views_are_away(request: Request, error: ViewsUnreachableError) -> str:
+    """One line: which database does not answer, and why."""
+    where = urlsplit(request.app.state.settings.database)
+    at = f" at {where.hostname}:{where.port or 5432}" if where.hostname else ""
+    return f"the views' Postgres{at} is not reachable ({error})"
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - JSON

@@ -134,11 +134,12 @@ class Desk:
         """
         try:
             row = self.views.job(job)
-        except ViewsUnreachableError:
+            position = Position.parse(str(row.get("submission"))) if row else None
+            event = self.publisher.record(position) if position else None
+        except (ViewsUnreachableError, ProblemError, ValueError):
             return None
-        if row is None or not row.get("submission"):
+        if row is None or event is None:
             return None
-        event = self.publisher.record(Position.parse(str(row["submission"])))
         if not isinstance(event.body, facts.JobSubmitted) or event.body.job != job:
             return None
         spec = event.body.spec

@@ -46,7 +46,7 @@ class Publisher:
         except LogUnreachableError as error:
             raise ProblemError(
                 "log-unreachable",
-                f"{error}; send it again with the same Idempotency-Key",
+                f"{error} (whoever asks again with the same Idempotency-Key asks once)",
                 headers={"Retry-After": "2"},
             ) from error
         except LogError as error:
@@ -58,7 +58,7 @@ class Publisher:
         try:
             reader = self._log.reader({at: position.offset})
             try:
-                records = reader.poll(5.0, limit=1)
+                records = reader.poll(2.0, limit=1)
             finally:
                 reader.close()
             return codec.decode(records[0].value)

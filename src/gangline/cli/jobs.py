@@ -14,7 +14,7 @@ from gangline.cli.output import Column, Row, ago, output_options, pairs, put, pu
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from gangline.client import Client
+    from gangline.client import Client, Submitted
 
 _CLASSES: Final = click.Choice(["low", "normal", "high", "urgent"])
 _STATES: Final = click.Choice(
@@ -72,7 +72,7 @@ def command_submit(
     if "command" in spec and "workdir" not in spec:
         spec["workdir"] = os.getcwd()  # noqa: PTH109 - a text is what is sent
     with connect() as client:
-        done = client.submit(spec, key=key)
+        done = _submitted(client, spec, key)
         if output in (None, "table", "wide", "id"):
             click.echo(done.job)
         else:
@@ -82,6 +82,20 @@ def command_submit(
         if wait_for_end:
             return client.wait(done.job)
         return _say_rejection(client, done.job, done.position)
+
+
+def _submitted(client: Client, spec: dict[str, Any], key: str | None) -> Submitted:
+    """Submit; where the answer is lost, say how to ask again without a second job."""
+    from gangline.client import UnreachableError, new_key  # noqa: PLC0415 - as in connect()
+
+    key = key or new_key(spec)
+    try:
+        return client.submit(spec, key=key)
+    except UnreachableError as error:
+        raise UnreachableError(
+            f"{error}; submitting again with --id {key} cannot make a second job",
+            status=error.status,
+        ) from error
 
 
 def _say_rejection(client: Client, job: str, position: str) -> int:
