@@ -328,3 +328,14 @@ def test_nothing_is_left_of_a_gang_that_is_over() -> None:
     assert stage.fleet.gang("j", 1) is None
     assert stage.fleet.gangs_on("n0") == []
     assert stage.fleet.next_ms() is None
+
+
+def test_what_an_agent_never_had_is_not_started() -> None:
+    """Told to stop a member that it does not know, it says that nothing of it runs."""
+    stage = Stage()
+
+    stage.tell(STOP, on="n0", grace_ms=0)
+
+    facts = stage.said()
+    assert [type(fact) for fact in facts] == [MemberExited]
+    assert exits(facts) == [("n0", 0, "not_started")]

@@ -297,7 +297,8 @@ class SimulatedFleet:
         gang = node.members.get(key)
         if gang is None:
             gang = self._take_in(node, member)
-            self._prepare(node, gang, now_ms)
+            if member.phase is not MemberPhase.STOP:
+                self._prepare(node, gang, now_ms)
         stage = gang.stages[node.name]
         if stage is Stage.OUT or member.phase is MemberPhase.PREPARE:
             return
