@@ -116,7 +116,9 @@ def node_service_changed(state: State, decision: d.NodeServiceChanged) -> None:
     node.service, node.service_why = decision.service, decision.cause
     node.deadline_ms = decision.deadline_ms
     if decision.service is Service.OPEN:
-        node.windows = tuple(w for w in node.windows if w.from_ms > state.cell.now_ms)
+        # A window that is over takes itself off; an operator takes all of them off.
+        over = decision.by == "scheduler"
+        node.windows = tuple(w for w in node.windows if over and w.from_ms > state.cell.now_ms)
     if decision.deadline_ms:
         state.wake(decision.deadline_ms, "service", node.name)
     state.refresh(node)

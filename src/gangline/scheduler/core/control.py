@@ -112,11 +112,7 @@ def policy_set(turn: Turn, fact: Fact, body: f.PolicySet) -> None:
 
 def node_admitted(turn: Turn, fact: Fact, body: f.NodeAdmitted) -> None:
     """A node belongs to the fleet."""
-    if not is_name(body.node) or not all(is_name(part) for part in body.path):
-        turn.refuse(fact, Refusal.BAD_NAME)
-    elif body.gpus < 1:
-        turn.refuse(fact, Refusal.BAD_VALUE)
-    elif body.node in turn.state.nodes:
+    if body.node in turn.state.nodes:
         turn.refuse(fact, Refusal.DUPLICATE)
     else:
         nodes.admit(turn, fact, body)

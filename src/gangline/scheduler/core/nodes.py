@@ -20,9 +20,11 @@ from gangline.scheduler.core.entities import Job, Node
 from gangline.scheduler.core.fleet import mask_of
 from gangline.scheduler.core.inputs import Fact
 from gangline.scheduler.core.lifecycle import Phase
+from gangline.scheduler.core.names import is_name
 from gangline.scheduler.core.turn import Refusal, Turn
 
 DEAD = "infrastructure"
+MAX_GPUS = 63  # of a node: masks of GPUs stand in the state as Avro longs
 
 
 def gangs_on(turn: Turn, node: Node) -> list[Job]:
@@ -60,6 +62,12 @@ def registered(turn: Turn, fact: Fact, body: f.NodeRegistered) -> None:
 def admit(turn: Turn, fact: Fact, body: f.NodeRegistered | f.NodeAdmitted) -> Node | None:
     """Let a node into the fleet, if its path has the fleet's levels."""
     state = turn.state
+    if not is_name(body.node) or not all(is_name(part) for part in body.path):
+        turn.refuse(fact, Refusal.BAD_NAME)
+        return None
+    if not 1 <= body.gpus <= MAX_GPUS:
+        turn.refuse(fact, Refusal.BAD_VALUE)
+        return None
     levels = next((n.levels for n in state.nodes.values()), body.levels)
     if levels != body.levels or len(body.path) != len(body.levels):
         turn.refuse(fact, Refusal.OTHER_LEVELS)

@@ -32,8 +32,7 @@ def submitted(turn: Turn, fact: Fact, body: f.JobSubmitted) -> None:
     if not is_name(body.job):
         turn.refuse(fact, Refusal.BAD_NAME)
         return
-    state = turn.state
-    if body.job in state.jobs or body.job in state.done or body.job in state.arrays:
+    if is_taken(turn, body.job):
         turn.refuse(fact, Refusal.DUPLICATE)
         return
     problem = spec_problem(body.spec)
@@ -44,8 +43,18 @@ def submitted(turn: Turn, fact: Fact, body: f.JobSubmitted) -> None:
         accept(turn, fact, body.job, body.spec)
         return
     task = replace(body.spec, count=1)
-    for index in range(1, body.spec.count + 1):
-        accept(turn, fact, f"{body.job}.{index}", task, array=body.job)
+    names = [f"{body.job}.{index}" for index in range(1, body.spec.count + 1)]
+    if any(is_taken(turn, name) for name in names):
+        turn.refuse(fact, Refusal.DUPLICATE, "a task's id is taken")
+        return
+    for name in names:
+        accept(turn, fact, name, task, array=body.job)
+
+
+def is_taken(turn: Turn, job_id: str) -> bool:
+    """Whether a job or an array has, or had, this id."""
+    state = turn.state
+    return job_id in state.jobs or job_id in state.done or job_id in state.arrays
 
 
 def accept(turn: Turn, fact: Fact, job_id: str, spec: Spec, array: str = "") -> None:
