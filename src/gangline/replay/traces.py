@@ -22,6 +22,7 @@ from typing import IO, TYPE_CHECKING, Final
 
 from gangline.events.spec import JobClass, Topology, TopologyKind
 from gangline.replay.bad_input import BadInputError
+from gangline.scheduler.core.names import is_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -32,12 +33,15 @@ OPTIONAL: Final = ("priority", "checkpoint_s", "limit_s", "gpus_per_node", "topo
 NO_TEAM: Final = "unnamed"
 _LARGEST: Final = 10**12
 _MOST_DIGITS: Final = 12
+_EMPTY: Final = dict.fromkeys((*REQUIRED, *OPTIONAL), "")
+_ANYWHERE: Final = Topology()
 
 
 class LeftOut(StrEnum):
     """Why a row is not simulated; the first that holds."""
 
     UNREADABLE = "unreadable"
+    BAD_NAME = "bad_name"
     NO_GPUS = "no_gpus"
     NO_DURATION = "no_duration"
     NEGATIVE_DURATION = "negative_duration"
@@ -124,11 +128,12 @@ def open_text(path: Path) -> IO[str]:
         raise BadInputError(path, f"cannot be opened: {error.strerror}") from error
 
 
-def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, str | None]]]:
+def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, str]]]:
+    """Each row's line and its texts by column; what a row lacks is empty."""
     with open_text(path) as file:
-        reader = csv.DictReader(file, restkey="")
+        reader = csv.reader(file)
         try:
-            header = tuple(reader.fieldnames or ())
+            header = next(reader, [])
             missing = [name for name in REQUIRED if name not in header]
             if missing:
                 wanted = ",".join(REQUIRED)
@@ -136,21 +141,22 @@ def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, str | None]]]:
                     f"{path}:1", f"expected the header {wanted}, lacks {missing[0]}"
                 )
             for row in reader:
-                yield reader.line_num, row
+                if row:
+                    texts = zip(header, map(str.strip, row), strict=False)
+                    yield reader.line_num, _EMPTY | dict(texts)
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise BadInputError(
                 f"{path}:{reader.line_num + 1}", f"not CSV text: {error}"
             ) from error
 
 
-def _job(row: Mapping[str, str | None]) -> TraceJob | LeftOut:
+def _job(text: Mapping[str, str]) -> TraceJob | LeftOut:
     """The job of a row, or why there is none."""
-    text = {name: (row.get(name) or "").strip() for name in (*REQUIRED, *OPTIONAL)}
     try:
         gpus = _whole(text["gpus"] or "0")
         duration_ms = _milliseconds(text["duration_s"] or "0")
         job = TraceJob(
-            job=_name(text["job_id"]),
+            job=text["job_id"],
             team=text["team"] or NO_TEAM,
             submit_ms=_at_least(_milliseconds(text["submit_s"]), 0),
             gpus=gpus,
@@ -164,6 +170,8 @@ def _job(row: Mapping[str, str | None]) -> TraceJob | LeftOut:
         )
     except (ValueError, KeyError, ArithmeticError):
         return LeftOut.UNREADABLE
+    if not is_name(job.job) or not is_name(job.team):
+        return LeftOut.BAD_NAME
     if gpus <= 0:
         return LeftOut.NO_GPUS
     if duration_ms < 0:
@@ -173,16 +181,12 @@ def _job(row: Mapping[str, str | None]) -> TraceJob | LeftOut:
 
 def parse_topology(text: str) -> Topology:
     """`any`, `preferred:LEVEL` or `required:LEVEL`; raises ValueError."""
-    kind, _, level = (text or "any").partition(":")
+    if not text:
+        return _ANYWHERE
+    kind, _, level = text.partition(":")
     if (kind == "any") == bool(level):
         raise ValueError(text)
     return Topology(kind=TopologyKind(kind), level=level)
-
-
-def _name(text: str) -> str:
-    if not text:
-        raise ValueError(text)
-    return text
 
 
 def _whole(text: str) -> int:

@@ -67,7 +67,8 @@ def test_optional_columns_are_understood(tmp_path: Path) -> None:
         ("j,t,-1,1,60,ok", "unreadable"),
         ("j,t,0,1,inf,ok", "unreadable"),
         ("j,t,0,1e999999999,60,ok", "unreadable"),
-        (",t,0,1,60,ok", "unreadable"),
+        (",t,0,1,60,ok", "bad_name"),
+        ("j,two words,0,1,60,ok", "bad_name"),
         ("j,t", "unreadable"),
     ],
 )

@@ -103,5 +103,5 @@ def seconds_ms(text: str) -> int:
 
 
 def team_name(row: Mapping[str, str], *columns: str) -> str:
-    """The first of these columns that says something."""
-    return next((row[name] for name in columns if row.get(name)), NO_TEAM)
+    """The first of these columns that says something, as a name: without spaces."""
+    return "-".join(next((row[name] for name in columns if row.get(name)), NO_TEAM).split())
