@@ -6,6 +6,7 @@ from gangline.agents import core
 from gangline.agents.core import Exit, Key, Presence
 from gangline.events.batch import MemberPhase
 from gangline.events.facts import MemberExited, NodeRegistered, RunningMember
+from gangline.events.spec import Launch
 from tests.agents import make
 from tests.agents.node import Node, found
 
@@ -131,6 +132,17 @@ def test_a_ready_member_is_looked_at_again_on_its_published_port() -> None:
     check = node.actions[-1]
     assert isinstance(check, core.Check)
     assert check.port == 20_009
+
+
+def test_a_restart_does_not_renew_a_lease() -> None:
+    """An agent that comes up again and again behind a partition must not keep its writers alive."""
+    node = Node()
+    node.running(spec=make.spec(launch=Launch(at_most_one_writer=True)))
+    node.now_ms += 61_000
+
+    node.restart(found(Presence.RUNNING))
+
+    assert node.kinds() == ["NodeRegistered", "MemberStarted", "Stop"]
 
 
 def test_a_member_that_is_gone_is_stated_again_under_the_same_id() -> None:

@@ -103,7 +103,7 @@ def _gangline(order: AssignedMember, place: Place) -> dict[str, str]:
         "GANGLINE_NODE": place.node,
         "GANGLINE_NODES": ",".join(order.nodes),
         "GANGLINE_GPUS": ",".join(map(str, order.gpus)),
-        "GANGLINE_TOKEN": place.token,
+        "GANGLINE_ATTEMPT_TOKEN": place.token,
         "GANGLINE_HOSTFILE": place.hostfile,
         "GANGLINE_NOTICE_FILE": place.notice_file,
         "GANGLINE_PROGRESS_FILE": place.progress_file,

@@ -28,6 +28,7 @@ _NODE_FIELDS: Final = (
     "seq",
     "incarnation",
     "fault_number",
+    "heard_ms",
 )
 _MEMBER_FIELDS: Final = (
     "listed",

@@ -43,7 +43,7 @@ from gangline.agents.watch import Watch, mark_recorded, newest, seen
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from gangline.agents.core import Check, Cue, Kill, Start, Stop
     from gangline.agents.settings import AgentSettings
@@ -83,14 +83,16 @@ class ProcessExecutor:
 
     # --- coming up -------------------------------------------------------------------------------
 
-    def find(self) -> tuple[Found, ...]:
-        """Everything that earlier agents of this folder left, running or ended.
+    def find(self, unended: Collection[Key]) -> tuple[Found, ...]:
+        """Everything that earlier agents of this folder left; it is ours from now on.
 
-        It is ours from now on.
+        unended: members whose end was not stated; of others that have ended nothing is said.
         """
         found: dict[Key, Found] = {}
+        wanted = set(map(folder_name, unended))
         for folder in sorted(path for path in self._root.iterdir() if path.is_dir()):
-            intent = read_intent(folder)
+            told = (folder / files.RESULT).exists() and folder.name not in wanted
+            intent = None if told else read_intent(folder)
             if intent is None:
                 continue
             key = Key(intent.order.job, intent.order.attempt)

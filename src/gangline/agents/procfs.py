@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-TOKEN_VARIABLE: Final = "GANGLINE_TOKEN"  # noqa: S105 - the name of it, not one
+TOKEN_VARIABLE: Final = "GANGLINE_ATTEMPT_TOKEN"  # noqa: S105 - the name of it, not one
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _PROC: Final = Path("/proc")
 

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from gangline.events.spec import Private
 
 _IDLE_S: Final = 1.0
+_HEARING_S: Final = 5.0
 _RESERVE_BYTES: Final = 4 * 1024 * 1024
 _DISK_TROUBLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _PRUNE_S: Final = 3600.0
@@ -83,7 +84,7 @@ class Agent:
         self._spool = Spool(settings.folder / "spool")
         self._log_server = _log_server(settings)
         self._health = Health(settings)
-        self._next_prune_s = 0.0
+        self._next_prune_s = self._next_hearing_s = 0.0
         self._reserve = settings.folder / "reserve"
         _fill(self._reserve)
         boot_id = procfs.boot_id()
@@ -159,7 +160,9 @@ class Agent:
     def _take(self, cue: core.Cue) -> None:
         """Decide, remember, state, act: in this order."""
         actions = core.step(self._state, cue, now_ms=procfs.boot_ms())
-        if not actions and isinstance(cue, core.Heard | core.Progressed | core.Tick):
+        if not actions and isinstance(cue, core.Progressed | core.Tick):
+            return
+        if not actions and isinstance(cue, core.Heard) and not self._must_remember_hearing():
             return
         self._surely(lambda: self._journal.keep(self._state))
         facts = [self._encoded(action) for action in actions if isinstance(action, core.State)]
@@ -168,6 +171,14 @@ class Agent:
             self._sender.notify()
         for action in actions:
             self._surely(partial(self._act, action))
+
+    def _must_remember_hearing(self) -> bool:
+        """Whether a lease hangs on it; written down now and then, so that no restart renews one."""
+        now_s = time.monotonic()
+        if now_s < self._next_hearing_s or not core.leases(self._state):
+            return False
+        self._next_hearing_s = now_s + _HEARING_S
+        return True
 
     def _surely(self, work: Callable[[], None]) -> None:
         """Do it, and where the disk refuses, again and again: nothing is done out of order.
@@ -224,12 +235,17 @@ class Agent:
                 self._executor.recorded(fact)
         self._tell(core.Heard())
 
+    def _unended(self) -> set[core.Key]:
+        """The members whose end was not stated yet."""
+        members = self._state.members.items()
+        return {key for key, member in members if member.stage is not core.Stage.GONE}
+
     def _recovered(self) -> core.Recovered:
         settings = self._settings
         address = settings.reachable_address()
         return core.Recovered(
             boot_id=self._boot_id,
-            found=self._executor.find(),
+            found=self._executor.find(self._unended()),
             gpus=gpus.count(settings.gpus),
             address=f"{address}:{self.log_port}" if self.log_port else address,
             agent_version=metadata.version("gangline"),

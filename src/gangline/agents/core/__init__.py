@@ -36,7 +36,7 @@ from gangline.agents.core.cues import (
 )
 from gangline.agents.core.model import Exit, Key, Member, NodeState, Stage
 from gangline.agents.core.reconcile import step
-from gangline.agents.core.timing import next_wake
+from gangline.agents.core.timing import leases, next_wake
 
 __all__ = [
     "Action",
@@ -69,6 +69,7 @@ __all__ = [
     "Stuck",
     "Tick",
     "Told",
+    "leases",
     "next_wake",
     "step",
 ]

@@ -47,7 +47,8 @@ def recover(turn: Turn, cue: Recovered) -> None:
         _settle(turn, finding, rebooted=rebooted)
     turn.state.boot_id = cue.boot_id
     turn.state.incarnation += 1
-    turn.state.heard_ms = turn.now_ms
+    if rebooted or not turn.state.heard_ms:
+        turn.state.heard_ms = turn.now_ms
     _register(turn, cue)
     for gpu, kind in sorted(turn.state.faults):
         if rebooted and kind == UNKILLABLE:

@@ -36,6 +36,14 @@ def next_wake(state: NodeState) -> int | None:
     return min(_dues(state), default=None)
 
 
+def leases(state: NodeState) -> bool:
+    """Whether a member runs that ends by itself when the log is not heard."""
+    return any(
+        member.live and member.order.spec.launch.at_most_one_writer
+        for member in state.members.values()
+    )
+
+
 def _dues(state: NodeState) -> Iterator[int]:
     for member in state.members.values():
         if member.stage is Stage.RUNNING:
