@@ -24,7 +24,6 @@ from gangline.replay.logfile import read_records
 from gangline.replay.recorder import LogRecorder
 from gangline.replay.simulate import Simulation
 from gangline.replay.simulation_input import SIMULATION_POLICY, Inputs
-from gangline.replay.traces import Trace
 from gangline.replay.verify import verify
 from gangline.replay.workload import WorkloadSettings, make_workload
 from gangline.replay.world import START_MS
@@ -105,7 +104,6 @@ def write_day(settings: ReplaySettings, log: Path) -> int:
         faults=FaultModel(),
         seed=settings.seed,
         checkpoint_ms=HOUR_MS // 2,
-        trace=Trace(jobs=workload.jobs),
     )
     recorder = BeatingRecorder(log, nodes=[node.name for node in workload.fleet.nodes])
     simulation = Simulation(inputs, observers=(recorder,))

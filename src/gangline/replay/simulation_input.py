@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -60,7 +60,7 @@ class Inputs:
     faults: FaultModel
     seed: int
     checkpoint_ms: int
-    trace: Trace
+    trace: Trace = field(default_factory=lambda: Trace(jobs=()))
 
 
 def read_inputs(settings: SimulationSettings) -> Inputs:
