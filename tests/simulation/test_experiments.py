@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def test_idle_guarantee_is_lent_and_comes_back() -> None:
     """Within a minute it is lent, and within grace and start time it is its owner's again."""
-    numbers = lending(7, True)
+    numbers = lending(7, short=True)
 
     assert numbers["lent_share"] >= 0.9
     assert numbers["back_s"] <= 180
