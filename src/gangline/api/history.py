@@ -19,7 +19,7 @@ from gangline.replay.timetravel import When, parse_when, state_at
 
 router = APIRouter(prefix="/v1", tags=["history"])
 
-_WAIT_S: Final = 30.0
+_WAIT_S: Final = 5.0
 At = Annotated[
     str,
     Query(

@@ -44,8 +44,8 @@ class Settings:
     policy_keys: Mapping[str, int] = field(default_factory=dict)
     max_body_bytes: int = 1024 * 1024
     max_batch_bytes: int = 16 * 1024 * 1024
-    reads: RateLimit = RateLimit(per_second=200, burst=1_000)
-    writes: RateLimit = RateLimit(per_second=100, burst=2_000)
+    reads: RateLimit = RateLimit(per_second=500, burst=5_000)
+    writes: RateLimit = RateLimit(per_second=500, burst=5_000)
     wait_s: float = 10.0
 
     def check(self) -> None:

@@ -65,6 +65,11 @@ def _signal(value: str) -> str:
     return word
 
 
+def _is_unicode(text: str) -> bool:
+    """Whether a text can be written: JSON may hold half of a character that needs two."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
 Duration = Annotated[
     int,
     BeforeValidator(parse_ms),
@@ -115,8 +120,8 @@ class JobRequest(BaseModel):
             )
         if self.command is not None and (self.runtime is not None or self.exits_after is not None):
             raise ValueError("runtime and exits_after are for jobs without a command")
-        if any(character in value for value in self._private_texts() for character in "\0"):
-            raise ValueError("command, env and workdir hold no NUL characters")
+        if any("\0" in text or not _is_unicode(text) for text in self._private_texts()):
+            raise ValueError("command, env and workdir hold no NUL and no half characters")
         if any("=" in name for name in self.env):
             raise ValueError("the name of a variable has no =")
         return self
