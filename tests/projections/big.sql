@@ -16,7 +16,7 @@ INSERT INTO attempt
 SELECT 'main', 'job-' || i, 1, 'ended', 8, 0, '[]', 'block', 1, 1800000000000 + i::bigint * 45000,
        1800000000000 + i::bigint * 45000, NULL, 1800000000000 + i::bigint * 45000 + 7200000, 'finished', '', '', 0, 0,
        '', 0, 0, 7200000, 0, 2, NULL, NULL, '', '{}'
-FROM generate_series(1, %(rows)s) AS i
+FROM generate_series(1, %(rows)s / 4) AS i
 
 -- name: waiting
 INSERT INTO waiting
@@ -27,21 +27,21 @@ FROM generate_series(%(rows)s - 1000, %(rows)s) AS i
 -- name: wait
 INSERT INTO wait
 SELECT 'main', 'job-' || i, 1800000000000 + i::bigint * 45000,
-       CASE WHEN i <= %(rows)s - 1000 THEN 1800000000000 + i::bigint * 45000 + 60000 END,
+       CASE WHEN i <= %(rows)s / 4 - 1000 THEN 1800000000000 + i::bigint * 45000 + 60000 END,
        'capacity', 'team-' || i %% 20, 8, true
-FROM generate_series(1, %(rows)s) AS i
+FROM generate_series(1, %(rows)s / 4) AS i
 
 -- name: decision
 INSERT INTO decision
 SELECT 'main', i, 0, 1800000000000 + i::bigint * 45000, (ARRAY['JobQueued', 'GangPlaced'])[1 + i %% 2],
        'job-' || i / 2, 'node-' || i %% 1000, 'team-' || i %% 20, '{"a": 1}'
-FROM generate_series(1, %(rows)s) AS i
+FROM generate_series(1, %(rows)s / 4) AS i
 
 -- name: ledger
 INSERT INTO ledger_entry
 SELECT 'main', 1800000000000 + i::bigint * 45000, 1800000000000 + i::bigint * 45000 + 45000, 'team-' || i %% 20,
        'unsaved', '', 1000, 0
-FROM generate_series(1, %(rows)s) AS i
+FROM generate_series(1, %(rows)s / 4) AS i
 
 -- name: fault
 INSERT INTO fault

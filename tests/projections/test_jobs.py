@@ -97,6 +97,25 @@ def test_a_rejected_job_says_what_could_start(desk: Desk) -> None:
     assert (row["reason"], row["nearest"]) == ("never", "gpus=8")
 
 
+def test_an_id_that_comes_back_much_later_is_another_job(desk: Desk) -> None:
+    """Submissions are told apart by their ids for a while only."""
+    story = desk.story
+    story.step(s.node("n0"), s.queued("a"), s.placed("a", "n0"), s.started("a"))
+    story.step(s.released("a"), s.finished("a"))
+    desk.catch_up()
+    story.wait(h=24 * 60)
+    story.step(s.queued("a", number=7, of=s.spec(gpus=4), submitted_ms=story.now_ms))
+    story.step(s.placed("a", "n0", gpus=4))
+
+    desk.catch_up()
+
+    job = desk.one("SELECT number, gpus, state, attempts, ended_at FROM jobs")
+    assert job == {"number": 7, "gpus": 4, "state": "starting", "attempts": 0, "ended_at": None}
+    attempt = desk.one("SELECT state, gpus, cause, seats FROM attempts")
+    assert (attempt["state"], attempt["gpus"], attempt["cause"]) == ("starting", 4, "")
+    assert attempt["seats"][0]["gpus"] == [0, 1, 2, 3]
+
+
 def test_no_view_holds_a_command(desk: Desk) -> None:
     """The private part of a spec stays in the log."""
     desk.story.step(s.queued("a"))

@@ -133,14 +133,16 @@ class Attempts(ReadModel):
         found = work.load("load", AttemptRow, jobs=touched(decisions, "job"))
         rows = {(row.job, row.attempt): row for row in found}
         changed: dict[tuple[str, int], AttemptRow] = {}
+        new: dict[tuple[str, int], AttemptRow] = {}
         for item, decision in decisions:
             work.at = item
             key: tuple[str, int] = (decision.job, decision.attempt)  # type: ignore[union-attr]
             if isinstance(decision, d.GangPlaced):
-                rows[key] = placed(work.cell, decision, item.at_ms)
+                rows[key] = new[key] = placed(work.cell, decision, item.at_ms)
             elif key in rows:
                 _FOLDS[type(decision)](rows[key], decision, item.at_ms)
             else:
                 continue
             changed[key] = rows[key]
+        work.write("remove", list(new.values()))
         work.write("write", list(changed.values()))

@@ -7,6 +7,12 @@ SELECT cell, job, attempt, state, gpus, borrowed, level, crossed, placed_ms, sta
 FROM attempt
 WHERE cell = %(cell)s AND job = ANY(%(jobs)s) AND ended_ms IS NULL
 
+-- name: remove
+-- A job whose id comes back after years counts its attempts anew.
+DELETE FROM attempt AS a
+USING jsonb_populate_recordset(null::attempt, %(rows)s) AS new
+WHERE a.cell = new.cell AND a.job = new.job AND a.attempt = new.attempt
+
 -- name: write
 INSERT INTO attempt
 SELECT * FROM jsonb_populate_recordset(null::attempt, %(rows)s)

@@ -200,6 +200,9 @@ class Jobs(ReadModel):
         decisions = list(work.decisions(self))
         found = work.load("load", JobRow, jobs=touched(decisions, "job"))
         jobs = {row.job: row for row in found}
+        again = [x.job for _, x in decisions if isinstance(x, d.JobQueued)]
+        if not jobs.keys().isdisjoint(again):
+            work.run("remove", jobs=[name for name in again if name in jobs])
         for item, decision in decisions:
             work.at = item
             fold(jobs, decision, cell=work.cell, at_ms=item.at_ms)

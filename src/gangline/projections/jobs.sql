@@ -6,6 +6,10 @@ SELECT cell, job, number, team, class_rank, gpus, state, submitted_ms, started_m
        level, nodes
 FROM job WHERE cell = %(cell)s AND job = ANY(%(jobs)s)
 
+-- name: remove
+-- An id that comes back after the time in which submissions are told apart is another job.
+DELETE FROM job WHERE cell = %(cell)s AND job = ANY(%(jobs)s)
+
 -- name: write
 INSERT INTO job
 SELECT * FROM jsonb_populate_recordset(null::job, %(rows)s)

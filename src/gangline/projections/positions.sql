@@ -33,10 +33,14 @@ WHERE cell = %(cell)s AND view = ANY(%(views)s)
 
 -- name: look
 -- How far the log goes. Where a view has read all, its own place is the end: offsets have holes.
-UPDATE view_position SET
-    head_offset = CASE WHEN next_offset >= %(read_to)s THEN next_offset ELSE %(head)s END,
+-- Rows that somebody moves right now are left alone: the next look comes soon.
+UPDATE view_position AS p SET
+    head_offset = CASE WHEN p.next_offset >= %(read_to)s THEN p.next_offset ELSE %(head)s END,
     checked_ms = %(now_ms)s
-WHERE cell = %(cell)s AND view = ANY(%(views)s)
+FROM (SELECT cell, view FROM view_position
+      WHERE cell = %(cell)s AND view = ANY(%(views)s)
+      ORDER BY view FOR UPDATE SKIP LOCKED) AS at_rest
+WHERE p.cell = at_rest.cell AND p.view = at_rest.view
 
 -- name: load_memory
 SELECT key, value FROM view_memory WHERE cell = %(cell)s AND view = %(view)s ORDER BY key
