@@ -359,6 +359,8 @@ class Client:
         """An answer or an error, and after how many seconds to try again (None: never)."""
         try:
             response = self._http.request(method, path, json=body, params=params, headers=headers)
+        except (UnicodeEncodeError, ValueError) as error:
+            return InvalidError(f"this cannot be sent as JSON: {error}"), None
         except httpx2.TransportError as error:
             reason = str(error) or type(error).__name__
             return UnreachableError(f"no API answers at {self.url}: {reason}"), 0.0

@@ -134,7 +134,7 @@ def test_a_wrong_spec_is_one_problem_that_says_what_would_be_right(
     world: World, change: dict[str, Any], said: str
 ) -> None:
     """It names the field, and nothing reaches the log."""
-    answer = world.client.post("/v1/jobs", json=GOOD | change)
+    answer = world.client.post("/v1/jobs", content=json.dumps(GOOD | change))
 
     assert answer.status_code == 422, answer.text
     assert answer.headers["content-type"] == "application/problem+json"

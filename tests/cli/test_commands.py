@@ -146,6 +146,14 @@ def test_an_api_that_is_not_there_is_said_not_to_be_reachable(
     assert done.err.startswith("gangline: no API answers at http://127.0.0.1:9: ")
 
 
+def test_bytes_that_are_no_text_are_said_to_be_none(shell: Shell) -> None:
+    """A command line may hold anything; a spec holds text."""
+    done = shell("submit", "--team", "a", "--gpus", "1", "--", "\udcff")
+
+    assert (done.code, len(done.err.splitlines())) == (2, 1)
+    assert "cannot be sent" in done.err
+
+
 def test_wait_returns_the_exit_code_of_the_job(shell: Shell) -> None:
     """A job that ended with code 3 makes `submit --wait` end with code 3."""
     shell.world.views.tables["jobs"] = [JOB | {"job": "j", "state": "failed", "exit_code": 3}]
