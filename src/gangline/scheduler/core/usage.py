@@ -1,8 +1,9 @@
 """Past use that decays, in integers: GPU-milliseconds that count half after each half-life.
 
-Decay is 2^(-elapsed / half_life) in fixed point: whole half-lives are shifts, the rest is looked up
-in a table of 1024 steps that is built from integer square roots, so that every machine computes the
-same. Use at a constant rate while it decays adds up to rate x half_life / ln 2 x (1 - decay).
+Decay is 2^(-elapsed / half_life) in fixed point: whole half-lives are shifts, the rest lies on lines
+between 1024 steps of a table that is built from integer square roots, so that every machine
+computes the same. (Steps alone would not do: use that is counted again within a step would never
+grow.) Use at a constant rate while it decays adds up to rate x half_life / ln 2 x (1 - decay).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _LONG_AGO: Final = 60
 
 
 def _table() -> tuple[int, ...]:
-    """2^(-i/1024) in fixed point for i in 0..1023, from ten successive square roots of one half."""
+    """2^(-i/1024) in fixed point for i in 0..1024, from ten successive square roots of one half."""
     roots = []
     root = ONE >> 1
     for _ in range(_STEPS_BITS):
@@ -31,18 +32,20 @@ def _table() -> tuple[int, ...]:
             if step >> (_STEPS_BITS - 1 - bit) & 1:
                 value = value * factor >> 32
         values.append(value)
-    return tuple(values)
+    return (*values, ONE >> 1)
 
 
 _TABLE: Final = _table()
 
 
 def decay(elapsed_ms: int, half_life_ms: int) -> int:
-    """2^(-elapsed/half_life) in fixed point (ONE is 1), rounded down to a step."""
+    """2^(-elapsed/half_life) in fixed point (ONE is 1), within a millionth."""
     halvings, rest = divmod(elapsed_ms, half_life_ms)
     if halvings > _LONG_AGO:
         return 0
-    return _TABLE[rest * _STEPS // half_life_ms] >> halvings
+    step, beyond = divmod(rest * _STEPS, half_life_ms)
+    above, below = _TABLE[step], _TABLE[step + 1]
+    return above - (above - below) * beyond // half_life_ms >> halvings
 
 
 def grown(value: int, *, rate: int, elapsed_ms: int, half_life_ms: int) -> int:
