@@ -1,9 +1,10 @@
 """Past use that decays, in integers: GPU-milliseconds that count half after each half-life.
 
-Decay is 2^(-elapsed / half_life) in fixed point: whole half-lives are shifts, the rest lies on lines
-between 1024 steps of a table that is built from integer square roots, so that every machine
-computes the same. (Steps alone would not do: use that is counted again within a step would never
-grow.) Use at a constant rate while it decays adds up to rate x half_life / ln 2 x (1 - decay).
+Decay is 2^(-elapsed / half_life) in fixed point: whole half-lives are shifts, the rest lies on
+lines between the 1024 steps of a table that is built from integer square roots, so that every
+machine computes the same. (Steps alone would not do: use that is counted again within a step would
+never grow.) Use at a constant rate while it decays adds up to rate x half_life / ln 2 x (1 -
+decay).
 """
 
 from __future__ import annotations
