@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 import threading
 from dataclasses import replace
@@ -58,16 +60,18 @@ def test_a_gang_on_two_nodes_meets_and_adds_up(cell: Cell) -> None:
     assert said == [f"rank {rank} of 4: the sum is 10\n" for rank in range(4)]
 
 
-@pytest.mark.parametrize(("command", "code", "signal"), [("exit 7", 7, 0), ("kill -9 $$", 137, 9)])
+@pytest.mark.parametrize(
+    ("command", "code", "by_signal"), [("exit 7", 7, 0), ("kill -9 $$", 137, 9)]
+)
 def test_an_exit_code_or_signal_is_reported_as_such(
-    cell: Cell, command: str, code: int, signal: int
+    cell: Cell, command: str, code: int, by_signal: int
 ) -> None:
     """The code as it is; a signal as its number, and as a shell would put it."""
     with cell.agent():
         cell.start(make.member(spec=make.spec(command)))
         ended = cell.ended()
 
-    assert (ended.code, ended.signal, ended.reason) == (code, signal, "exited")
+    assert (ended.code, ended.signal, ended.reason) == (code, by_signal, "exited")
 
 
 def test_a_stop_lets_the_program_save_and_leave(cell: Cell) -> None:
@@ -273,6 +277,24 @@ def test_a_job_that_ends_while_the_agent_is_down_keeps_its_code(cell: Cell) -> N
 
     assert ended.code == 6
     assert cell.kinds()[-2:] == ["MemberExited", "NodeRegistered"]
+
+
+def test_after_a_reboot_what_ran_before_is_infrastructures(cell: Cell) -> None:
+    """The kept boot id is another; its pids name strangers now, and nothing is left to wait for."""
+    with cell.agent():
+        cell.start(make.member(spec=make.spec(SLEEPER)))
+    token = _token(cell, "job")
+    for path in (cell.folder / "n0/journal.json", cell.folder / "n0/attempts/job.1/intent.json"):
+        path.write_text(path.read_text().replace(procfs.boot_id(), "another-boot"))
+
+    with cell.agent():
+        ended = cell.ended()
+        left = procfs.with_token(token)
+
+    assert (ended.reason, "booted" in ended.detail) == ("infrastructure", True)
+    assert left, "in this test it is no stranger, and yet it must not be touched"
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
 
 
 def _token(cell: Cell, job: str) -> str:

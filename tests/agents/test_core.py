@@ -246,6 +246,17 @@ def test_an_order_to_run_that_overtakes_the_check_starts_after_it() -> None:
     assert node.kinds() == ["MemberReady", "Start"]
 
 
+def test_the_port_of_a_check_that_came_too_late_is_let_go() -> None:
+    """The member was stopped meanwhile; nothing else follows."""
+    node = Node()
+    node.told(make.member())
+    node.told(make.member(phase=STOP))
+
+    node.checked()
+
+    assert node.actions == [core.Forget(JOB)]
+
+
 def test_a_failed_check_ends_the_member_and_blames_the_gpu() -> None:
     """A sick node is turned away before the gang starts."""
     node = Node()

@@ -8,10 +8,9 @@ import os
 import secrets
 import select
 import signal
-import socket
 import subprocess
 from base64 import b64decode, b64encode
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -49,13 +48,11 @@ class Attempt:
     watch: Watch | None = None
     handle: int | None = None
     child: subprocess.Popen[bytes] | None = None
-    port: socket.socket | None = None
     started: bool = False
     lost: bool = False
     sweeping: bool = False
     swept_since_ms: int = 0
     stuck: bool = False
-    noted: dict[str, str] = field(default_factory=dict)
 
     # --- its supervisor --------------------------------------------------------------------------
 
@@ -100,9 +97,6 @@ class Attempt:
         if self.handle is not None:
             os.close(self.handle)
             self.handle = None
-        if self.port is not None:
-            self.port.close()
-            self.port = None
 
     # --- what it says ----------------------------------------------------------------------------
 

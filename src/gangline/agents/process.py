@@ -52,6 +52,9 @@ if TYPE_CHECKING:
     from gangline.events.spec import Private
 
 _FAST_S: Final = 0.05
+_REBOOTED: Final = files.Result(
+    code=0, reason="infrastructure", detail="the machine was booted meanwhile"
+)
 _LOST: Final = files.Result(
     code=0, reason="infrastructure", detail="the supervisor of its processes died"
 )
@@ -95,6 +98,8 @@ class ProcessExecutor:
             intent = None if told else read_intent(folder)
             if intent is None:
                 continue
+            if intent.boot_id != procfs.boot_id() and not (folder / files.RESULT).exists():
+                _REBOOTED.save(folder)
             key = Key(intent.order.job, intent.order.attempt)
             attempt = self._attempt(key, intent.order, folder, token=intent.token)
             found[key] = self._found(attempt, intent.order)
@@ -297,10 +302,10 @@ class ProcessExecutor:
     def _end(self, attempt: Attempt, how: Exit) -> list[Cue]:
         """Its last checkpoint, which is older than its end, and then that."""
         self._reap(attempt)
+        attempt.let_go()
         seen = self._lookout.last(attempt.watch) if attempt.watch else []
         if seen is None:
             return []
-        attempt.let_go()
         if self._settings.cgroup is not None:
             cgroups.remove(self._settings.cgroup / attempt.folder.name)
         self._lookout.forget(attempt.key)

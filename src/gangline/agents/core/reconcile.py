@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from gangline.agents.core.actions import Action
+from gangline.agents.core.actions import Action, Forget
 from gangline.agents.core.cues import (
     Checked,
     CheckpointSeen,
@@ -129,7 +129,10 @@ def _obey_stop(turn: Turn, member: Member) -> None:
 
 def _checked(turn: Turn, cue: Checked) -> None:
     member = turn.state.members.get(cue.key)
-    if member is None or member.stage is not Stage.CHECKING:
+    if member is None or member.stage is Stage.GONE:
+        turn.do(Forget(cue.key))  # the port that was found for it
+        return
+    if member.stage is not Stage.CHECKING:
         return
     if cue.fault:
         turn.fault(Fault(cue.gpu, cue.fault, cue.problem))
