@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gangline.api import tokens
+from gangline.api.tokens import Role
 from tests.support.api import listening_api
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from playwright.sync_api import Page
 
@@ -38,15 +42,14 @@ def _fill(world: World) -> None:
     world.views.tables |= {"queue": [WAITING], "jobs": [JOB], "teams": [TEAM]}
 
 
-@pytest.fixture
-def page() -> Iterator[tuple[Page, World, list[str]]]:
-    """The page of an API in a browser, and what the browser complained about."""
+@contextmanager
+def _browser(url: str) -> Iterator[tuple[Page, list[str]]]:
+    """A page of a browser, and what the browser complains about."""
     if CHROMIUM is None:
         pytest.skip("there is no Chromium on this machine")
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - only where there is one
 
-    with listening_api() as (url, world), sync_playwright() as playwright:
-        _fill(world)
+    with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         opened = browser.new_page(viewport={"width": 1300, "height": 900})
         opened.set_default_timeout(10_000)
@@ -54,8 +57,37 @@ def page() -> Iterator[tuple[Page, World, list[str]]]:
         opened.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)
         opened.on("pageerror", lambda error: complaints.append(str(error)))
         opened.goto(url)
-        yield opened, world, complaints
+        yield opened, complaints
         browser.close()
+
+
+@pytest.fixture
+def page() -> Iterator[tuple[Page, World, list[str]]]:
+    """The page of an API in a browser, and what the browser complained about."""
+    with listening_api() as (url, world):
+        _fill(world)
+        with _browser(url) as (opened, complaints):
+            yield opened, world, complaints
+
+
+def test_whoever_has_a_token_signs_in(tmp_path: Path) -> None:
+    """A wrong one does not come in; a right one is kept where no script can read it."""
+    path = tmp_path / "tokens.json"
+    text = tokens.create(path, "me", role=Role.AUDIT)
+    with listening_api(tokens=path) as (url, world):
+        _fill(world)
+        with _browser(url) as (opened, _):
+            opened.get_by_label("Token").fill("gl_me_wrong")
+            opened.get_by_role("button", name="Sign in").click()
+            opened.get_by_text("This token does not come in.").wait_for()
+            opened.get_by_label("Token").fill(text)
+            opened.get_by_role("button", name="Sign in").click()
+
+            opened.get_by_text("capacity: needs 16 GPUs, 5 are free").first.wait_for()
+            opened.get_by_text("live ·").wait_for()
+            assert opened.evaluate("document.cookie") == ""
+            (cookie,) = opened.context.cookies()
+            assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
 
 
 def test_the_page_shows_queue_teams_and_fleet(page: tuple[Page, World, list[str]]) -> None:

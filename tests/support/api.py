@@ -13,12 +13,13 @@ from tests.api.fakes import World, make_world
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 @contextmanager
-def listening_api() -> Iterator[tuple[str, World]]:
+def listening_api(*, tokens: Path | None = None) -> Iterator[tuple[str, World]]:
     """Serve one on a free port; its URL, and what is behind it."""
-    world = make_world()
+    world = make_world(tokens=tokens)
     config = uvicorn.Config(world.client.app, port=0, log_level="error", lifespan="off")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)

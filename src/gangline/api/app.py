@@ -11,7 +11,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from gangline.api import health, history, jobs, logs, operators, page, reads, stream
+from gangline.api import health, history, jobs, logs, operators, page, reads, session, stream
 from gangline.api.guard import Guard
 from gangline.api.metrics import Measured, Metrics
 from gangline.api.problems import ProblemError, slug_of_status
@@ -56,7 +56,7 @@ def create_app(
     app.state.past = history.Past(log)
     app.state.metrics = Metrics(views)
     app.state.streams = stream.Streams()
-    for room in (jobs, logs, operators, reads, history, stream, health, page):
+    for room in (jobs, logs, operators, reads, history, session, stream, health, page):
         app.include_router(room.router)
     page.mount(app)
     _answer_problems(app)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from starlette.requests import Request
 
@@ -37,6 +38,9 @@ class Principal:
         return f"{'operator' if self.role is Role.OPERATE else 'user'}:{self.name}"
 
 
+COOKIE: Final = "gangline"
+"""Where the page keeps its token."""
+
 LOCAL = Principal(name="local", role=Role.OPERATE)
 """Everybody of this machine, where no tokens are used."""
 
@@ -65,11 +69,17 @@ def authorise(principal: Principal, verb: Verb, team: str = "") -> None:
 
 def principal_of(request: Request) -> Principal:
     """Who sends the request; a `not-authenticated` problem where tokens are used and none fits."""
+    scheme, _, text = request.headers.get("authorization", "").partition(" ")
+    token = text.strip() if scheme.lower() == "bearer" else request.cookies.get(COOKIE, "")
+    return principal_of_token(request, token)
+
+
+def principal_of_token(request: Request, text: str) -> Principal:
+    """Whose token it is; everybody is the operator where no tokens are used."""
     tokens: TokenFile | None = request.app.state.tokens
     if tokens is None:
         return LOCAL
-    scheme, _, text = request.headers.get("authorization", "").partition(" ")
-    token = tokens.find(text.strip()) if scheme.lower() == "bearer" else None
+    token = tokens.find(text)
     if token is None:
         raise ProblemError(
             "not-authenticated",

@@ -3,7 +3,7 @@
 import * as feed from "./feed.js";
 import * as fleet from "./fleet.js";
 import * as jobs from "./jobs.js";
-import { calmly, follow, get } from "./source.js";
+import { calmly, follow, get, signIn } from "./source.js";
 import * as teams from "./teams.js";
 import { clock, el } from "./words.js";
 
@@ -69,6 +69,7 @@ $("map").addEventListener("pointermove", (event) => fleet.hover(event, $("map"),
 $("filter").addEventListener("input", soon);
 $("filter").addEventListener("submit", (event) => event.preventDefault());
 window.addEventListener("resize", soon);
+await signIn($("sign-in"), $("sign-in-form"), $("sign-in-words"));
 setInterval(soon, EVERY_MS);
 await refresh();
 const found = await get("/v1/summary").catch(() => null);
