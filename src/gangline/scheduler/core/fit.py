@@ -28,12 +28,13 @@ def never_fits(state: State, spec: Spec) -> Answer | None:
     Counts nodes out of service and GPUs that are bad, as they may come back.
     """
     limit = quota.never(state, spec.team, spec.gpus, preemptible=spec.preemptible)
-    if limit is not None:
-        text = f"team {limit.team} may never hold {spec.gpus} GPUs, at most {limit.most}"
-        most = limit.most - limit.used if limit.kind == "lend" else limit.most
-        return "quota", text, f"gpus={max(0, most)}" if most > 0 else ""
     shape = shape_of_spec(spec)
     most = most_gpus(state, shape)
+    if limit is not None:
+        text = f"team {limit.team} may never hold {spec.gpus} GPUs, at most {limit.most}"
+        most = min(most, quota.most_ever(state, spec))
+        most -= most % (shape.per_node or 1)
+        return "quota", text, f"gpus={most}" if most else ""
     if most >= spec.gpus:
         return None
     where = f"within one {shape.level}" if shape.level else "in the fleet"

@@ -9,10 +9,11 @@ use").
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gangline.events.spec import UNLIMITED
+from gangline.events.spec import UNLIMITED, Spec
 from gangline.scheduler.core.entities import Job, Team
 from gangline.scheduler.core.state import ROOT, State
 
@@ -135,6 +136,16 @@ def never(state: State, team_name: str, gpus: int, *, preemptible: bool) -> Barr
     if not preemptible and gpus > team.guaranteed:
         return Barrier("guarantee", team.name, 0, team.guaranteed)
     return _effective_barrier(state, team, gpus, lambda _team: 0)
+
+
+def most_ever(state: State, spec: Spec) -> int:
+    """The most GPUs, of those that a spec asks for, that its team could ever hold."""
+    asked = range(1, min(spec.gpus, state.capacity) + 1)
+    return bisect_left(
+        asked,
+        1,
+        key=lambda gpus: never(state, spec.team, gpus, preemptible=spec.preemptible) is not None,
+    )
 
 
 # --- who lends to whom ----------------------------------------------------------------------------
