@@ -199,3 +199,20 @@ def test_a_wall_clock_that_is_a_day_wrong_makes_no_difference(error_ms: int) -> 
     times = [batch.now_ms for batch in cell.batches()]
     assert times == sorted(times)
     assert abs(times[-1] - cell.clocks.log_ms()) <= 15_000
+
+
+def test_nobody_is_suspected_while_facts_are_still_being_read() -> None:
+    """Whoever is behind does not know yet who has been heard."""
+    cell = Cell()
+    scheduler = cell.scheduler(limit=5)
+    cell.admit("n1")
+    cell.led_by(scheduler)
+    cell.run(scheduler, ms=29_000, step_ms=500)
+    assert cell.decisions(d.NodeHealthChanged) == []
+    cell.submit(*(f"job-{index}" for index in range(12)))
+    cell.clocks.passed_ms += 3_000
+
+    cell.run(scheduler)
+
+    edges = [(batch.caught_up, [edge.kind for edge in batch.edges]) for batch in cell.batches()]
+    assert edges[-3:] == [(False, []), (False, []), (True, ["silent"])]

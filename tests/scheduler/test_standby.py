@@ -136,3 +136,16 @@ def test_a_hung_leader_is_replaced() -> None:
         standby.turn(0)
 
     assert standby.leader is not None
+
+
+def test_an_idle_leader_learns_by_its_beat_that_it_leads_no_more() -> None:
+    """It has nothing to commit that would be refused."""
+    cell = Cell()
+    idle, standby = cell.scheduler("one"), cell.scheduler("two")
+    cell.led_by(idle)
+    cell.run(idle, standby, ms=500)
+    cell.until(lambda: standby.leader, standby)
+
+    cell.run(idle, ms=1_000)
+
+    assert idle.leader is None
