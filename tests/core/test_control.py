@@ -102,6 +102,15 @@ def test_a_drain_without_a_deadline_stops_nothing() -> None:
     assert make.kinds(world.wait(10 * make.DAY)) == []
 
 
+def test_a_deadline_beyond_all_times_is_one_that_never_comes() -> None:
+    """It stops nothing, the scheduler least of all."""
+    world = make.world(nodes=1, running=[make.gang("old", on="n0")])
+
+    world.step(f.DrainRequested(node="n0", deadline_ms=2**63 - 1))
+
+    assert make.kinds(world.wait(make.DAY)) == []
+
+
 def test_a_maintenance_takes_the_node_out_for_its_window() -> None:
     """What still runs at its start is stopped; after it the node is open again."""
     world = make.world(nodes=1, running=[make.gang("old", on="n0")])
@@ -150,7 +159,7 @@ def test_a_maintenance_that_ends_leaves_the_later_one_announced() -> None:
     assert [window.from_ms for window in world.node("n0").windows] == [make.START + make.DAY]
 
 
-@pytest.mark.parametrize(("in_ms", "for_ms"), [(-1, 1), (0, 0), (0, -5)])
+@pytest.mark.parametrize(("in_ms", "for_ms"), [(-1, 1), (0, 0), (0, -5), (2**62, 1), (0, 2**62)])
 def test_a_window_must_lie_in_the_future_and_last(in_ms: int, for_ms: int) -> None:
     """Anything else is a typing error."""
     asked = f.MaintenanceScheduled(node="n0", in_ms=in_ms, for_ms=for_ms)
@@ -306,6 +315,7 @@ def test_use_counts_in_every_ancestor() -> None:
         ({"retries": -1}, "retries must be at least 0"),
         ({"lost_after": 0}, "lost_after must be at least 1"),
         ({"retries": 1, "hold_after": 0}, "hold_after must be at least 1"),
+        ({"lost_after": 2**62}, "lost_after must be at most ten years"),
         ({}, "no keys"),
     ],
 )

@@ -27,7 +27,9 @@ BAD_SPECS: list[tuple[dict[str, Any], str]] = [
     ({"after": ("",)}, "after names no job"),
     ({"limit_ms": 0}, "limit must be positive"),
     ({"limit_ms": -1}, "limit must be positive"),
+    ({"limit_ms": 2**63 - 1}, "limit must be at most ten years"),
     ({"grace_ms": -1}, "grace must not be negative"),
+    ({"grace_ms": 2**63 - 1}, "grace must be at most ten years"),
     ({"retries": -1}, "retries must not be negative"),
     (
         {"checkpoint": CheckpointSpec(interval_ms=0)},

@@ -154,7 +154,7 @@ def service_asked(
         return
     deadline_ms = 0
     if isinstance(body, f.DrainRequested) and body.deadline_ms is not None:
-        deadline_ms = max(1, fact.appended_ms + body.deadline_ms)
+        deadline_ms = max(1, fact.appended_ms + min(body.deadline_ms, policy.LONGEST))
     turn.decide(
         d.NodeServiceChanged(
             node=node.name,
@@ -173,7 +173,7 @@ def maintenance_scheduled(turn: Turn, fact: Fact, body: f.MaintenanceScheduled) 
         return
     from_ms = fact.appended_ms + body.in_ms
     until_ms = from_ms + body.for_ms
-    if body.in_ms < 0 or body.for_ms < 1:
+    if not 0 <= body.in_ms <= policy.LONGEST or not 1 <= body.for_ms <= policy.LONGEST:
         turn.refuse(fact, Refusal.BAD_VALUE)
         return
     if any(w.from_ms < until_ms and from_ms < w.until_ms for w in node.windows):

@@ -13,6 +13,8 @@ SECOND: Final = 1000
 MINUTE: Final = 60 * SECOND
 HOUR: Final = 60 * MINUTE
 DAY: Final = 24 * HOUR
+LONGEST: Final = 3650 * DAY
+"""The longest duration that anybody may state: sums and doublings of it still fit in a long."""
 
 
 class PolicyKey(NamedTuple):
@@ -87,4 +89,6 @@ def problem(name: str, value: int) -> str:
     key = KEYS.get(name)
     if key is None:
         return f"no policy key {name}"
+    if key.unit == "ms" and value > LONGEST:
+        return f"{name} must be at most ten years"
     return "" if value >= key.least else f"{name} must be at least {key.least}"

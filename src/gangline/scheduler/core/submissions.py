@@ -22,6 +22,7 @@ from gangline.scheduler.core.fit import never_fits
 from gangline.scheduler.core.inputs import Fact
 from gangline.scheduler.core.lifecycle import Phase
 from gangline.scheduler.core.names import is_name
+from gangline.scheduler.core.policy import LONGEST
 from gangline.scheduler.core.turn import Refusal, Turn
 
 MAX_ARRAY: Final = 10_000
@@ -147,7 +148,9 @@ def spec_problem(spec: Spec) -> str:
         (is_name(spec.team), "the team's name is not a name"),
         (all(is_name(a) for a in spec.after), "after names no job"),
         (spec.limit_ms is None or spec.limit_ms > 0, "limit must be positive"),
+        ((spec.limit_ms or 0) <= LONGEST, "limit must be at most ten years"),
         (spec.grace_ms is None or spec.grace_ms >= 0, "grace must not be negative"),
+        ((spec.grace_ms or 0) <= LONGEST, "grace must be at most ten years"),
         (spec.retries is None or spec.retries >= 0, "retries must not be negative"),
         (
             spec.checkpoint is None or spec.checkpoint.interval_ms > 0,
