@@ -46,7 +46,7 @@ FROM generate_series(1, %(rows)s / 4) AS i
 -- name: fault
 INSERT INTO fault
 SELECT 'main', 'node-' || i %% 1000, i %% 8, 1800000000000 + i::bigint * 45000, 1800000000000 + i::bigint * 45000 + 1, 'xid',
-       '', '', false
+       '', false
 FROM generate_series(1, %(rows)s / 10) AS i
 
 -- name: usage_bucket

@@ -261,8 +261,14 @@ class History:
         if not self.nodes:
             return []
         name = sorted(self.nodes)[who % len(self.nodes)]
-        health = (d.Health.WELL, d.Health.SUSPECTED, d.Health.LOST)[how % 3]
-        return [d.NodeHealthChanged(node=name, health=health, cause="silent")]
+        health, cause = (
+            (d.Health.WELL, "heard"),
+            (d.Health.SUSPECTED, "silent"),
+            (d.Health.LOST, "lost"),
+            (d.Health.QUARANTINED, "quarantine"),
+            (d.Health.WELL, "quarantine over"),
+        )[how % 5]
+        return [d.NodeHealthChanged(node=name, health=health, cause=cause)]
 
     def _service(self, who: int, how: int) -> list[d.Decision]:
         if not self.nodes:

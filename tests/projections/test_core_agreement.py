@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import pytest
 from gangline.events import decisions as d
 from gangline.projections import jobs, nodes
 from gangline.projections.books import Books
+from gangline.projections.ledger_fold import Ledger
 from gangline.projections.teams import team_rows
 from gangline.replay.scenario import ScenarioRun
 from gangline.replay.scenario_grammar import parse
@@ -29,12 +31,22 @@ class Agreement:
         self.books = Books()
         self.jobs: dict[str, jobs.JobRow] = {}
         self.fleet = nodes.Fleet("main", {}, {})
+        self.ledger = Ledger()
+        self.capacity_ms = 0
+        self.entered: Counter[str] = Counter()
+        self.lost_gpu_ms = 0
         self.steps = 0
 
     def stepped(self, world: World, step: Step) -> None:
         """Fold a step, and compare."""
+        if self.steps:
+            self.capacity_ms += self.books.capacity * (step.now_ms - self.ledger.now_ms)
+        self.ledger.advance(step.now_ms)
         for decision in step.decisions:
             self.books.apply(decision)
+            self.ledger.apply(decision, step.now_ms)
+            if isinstance(decision, d.GangReleased):
+                self.lost_gpu_ms += decision.lost_gpu_ms
             if type(decision) in jobs.Jobs.kinds:
                 jobs.fold(self.jobs, decision, cell="main", at_ms=step.now_ms)
             if type(decision) in nodes.Nodes.kinds:
@@ -43,6 +55,15 @@ class Agreement:
         self._compare_teams(world.state)
         self._compare_jobs(world.state)
         self._compare_fleet(world.state)
+        self._compare_ledger()
+
+    def _compare_ledger(self) -> None:
+        """It balances, and has lost what the scheduler says was lost."""
+        self.ledger.meter.cut(self.ledger.now_ms)
+        for entry in self.ledger.take()[0]:
+            self.entered[entry.key.account] += entry.gpu_ms
+        assert self.entered.total() == self.capacity_ms
+        assert self.entered["lost"] == self.lost_gpu_ms
 
     def _compare_teams(self, state: Any) -> None:
         for name, row in team_rows("main", self.books).items():

@@ -94,6 +94,33 @@ def test_health_and_service_say_since_when_and_why(desk: Desk) -> None:
     assert row["free"] == 0
 
 
+def test_a_node_that_is_heard_again_may_still_be_quarantined(desk: Desk) -> None:
+    """Its health is the worst that holds."""
+    seen = []
+    desk.story.step(s.node("n0"))
+    for health, cause in (
+        (d.Health.QUARANTINED, "quarantine"),
+        (d.Health.SUSPECTED, "silent"),
+        (d.Health.LOST, "lost"),
+        (d.Health.WELL, "heard"),
+        (d.Health.WELL, "quarantine over"),
+    ):
+        desk.story.step(d.NodeHealthChanged(node="n0", health=health, cause=cause))
+        desk.catch_up()
+        row = desk.one("SELECT health, free FROM nodes")
+        idle = desk.one("SELECT sum(gpus) AS n FROM ledger_open WHERE account = 'idle_lendable'")
+        assert row["free"] == (idle["n"] or 0)
+        seen.append((row["health"], row["free"]))
+
+    assert seen == [
+        ("quarantined", 0),
+        ("quarantined", 0),
+        ("lost", 0),
+        ("quarantined", 0),
+        ("well", 8),
+    ]
+
+
 def test_a_dropped_node_is_not_shown(desk: Desk) -> None:
     """Added again, it is a new one."""
     story = desk.story
@@ -141,6 +168,6 @@ def test_faults_have_a_beginning_and_an_end(desk: Desk) -> None:
     )
     assert rows == [
         {"gpu": 3, "kind": "ecc", "s": None},
-        {"gpu": None, "kind": "suspected", "s": 90},
+        {"gpu": None, "kind": "silent", "s": 100},
         {"gpu": None, "kind": "lost", "s": 10},
     ]

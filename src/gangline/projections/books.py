@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from gangline.events import decisions as d
+from gangline.projections import conditions
 from gangline.projections.lending import TeamTerms, Tree
 
 if TYPE_CHECKING:
@@ -39,10 +40,13 @@ class BooksError(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class NodeBook:
-    """A node. held: indices of GPUs by job. lingering: by `job#attempt` of a fenced attempt."""
+    """A node. held: indices of GPUs by job. lingering: by `job#attempt` of a fenced attempt.
+
+    conditions: what is wrong with it (`conditions.py`).
+    """
 
     gpus: int
-    well: bool = True
+    conditions: list[str] = field(default_factory=list)
     open: bool = True
     bad: list[int] = field(default_factory=list)
     held: dict[str, list[int]] = field(default_factory=dict)
@@ -228,7 +232,7 @@ class Books:
 
     def _tally(self, node: NodeBook, plans: Mapping[str, int]) -> Tally:
         left = node.gpus - sum(map(len, node.held.values()))
-        if not (node.open and node.well):
+        if node.conditions or not node.open:
             account = UNHEALTHY if node.open else DRAINED
             return Tally(out={account: left}, reserved={}, free=0)
         if not (node.bad or node.lingering or plans):
@@ -451,7 +455,7 @@ def _member_ended(books: Books, decision: d.MemberEnded) -> None:
 def _node_health_changed(books: Books, decision: d.NodeHealthChanged) -> None:
     node = books.nodes.get(decision.node)
     if node is not None:
-        node.well = decision.health is d.Health.WELL
+        node.conditions = conditions.after(node.conditions, decision)
         books.after_node(decision.node)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gangline.events import decisions as d
 from gangline.events.named_sql import load_sql
+from gangline.projections import conditions
 from gangline.projections.work import ReadModel, Unknown, Work, touched
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class NodeRow:
     levels: list[str]
     gpus: int
     health: str = "well"
+    conditions: list[str] = field(default_factory=list)
     service: str = "open"
     held: int = 0
     free: int = 0
@@ -222,11 +224,15 @@ def _booted(row: NodeRow, decision: d.NodeBooted, _at_ms: int) -> None:
 
 
 def _health_changed(row: NodeRow, decision: d.NodeHealthChanged, at_ms: int) -> None:
-    if row.health != decision.health:
-        row.health_ms = at_ms
-    row.health, row.health_cause = str(decision.health), decision.cause
-    row.until_ms = decision.until_ms
-    row.strikes += decision.strike
+    row.conditions = conditions.after(row.conditions, decision)
+    health = str(conditions.health_of(row.conditions))
+    if row.health != health:
+        row.health, row.health_ms = health, at_ms
+    row.health_cause, row.until_ms = decision.cause, decision.until_ms
+    if decision.strike or decision.cause == conditions.UNREADY:
+        row.strikes += 1
+    if conditions.QUARANTINE in conditions.ended(decision):
+        row.strikes = 0
 
 
 def _service_changed(row: NodeRow, decision: d.NodeServiceChanged, at_ms: int) -> None:

@@ -465,6 +465,7 @@ CREATE TABLE node (
     levels        jsonb   NOT NULL,
     gpus          bigint  NOT NULL,
     health        text    NOT NULL,
+    conditions    jsonb   NOT NULL,
     service       text    NOT NULL,
     held          bigint  NOT NULL,
     free          bigint  NOT NULL,
@@ -501,7 +502,7 @@ CREATE TABLE node_gang (
 COMMENT ON TABLE node_gang IS 'Where attempts stand that hold GPUs, or may still do';
 
 CREATE VIEW nodes AS
-SELECT cell, node, path, levels, gpus, health, service, held,
+SELECT cell, node, path, levels, gpus, health, conditions, service, held,
        free, bad, gpu_states,
        coalesce((SELECT jsonb_agg(DISTINCT o.value ->> 'job')
                  FROM jsonb_each(occupants) AS o), '[]') AS jobs,
@@ -514,13 +515,14 @@ COMMENT ON VIEW nodes IS 'One row a node of the fleet, as it is now';
 COMMENT ON COLUMN nodes.levels IS 'names of the levels of its path';
 COMMENT ON COLUMN nodes.path IS 'names of its domains, outermost level first';
 COMMENT ON COLUMN nodes.health IS 'well, suspected, lost or quarantined';
+COMMENT ON COLUMN nodes.conditions IS 'all that holds, of which health is the worst: lost, quarantine, silent, unready';
 COMMENT ON COLUMN nodes.service IS 'open, cordoned, draining or maintenance';
 COMMENT ON COLUMN nodes.held IS 'GPUs that gangs hold';
 COMMENT ON COLUMN nodes.free IS 'GPUs in service and well that no gang holds and no claim keeps';
 COMMENT ON COLUMN nodes.bad IS 'GPUs that are out';
 COMMENT ON COLUMN nodes.gpu_states IS 'one letter a GPU: . free, s starting, r running, x stopping, b out, l not known to be empty';
 COMMENT ON COLUMN nodes.jobs IS 'jobs whose gangs hold GPUs here';
-COMMENT ON COLUMN nodes.strikes IS 'faults and losses that counted towards quarantine, since the node was added';
+COMMENT ON COLUMN nodes.strikes IS 'faults, losses and unready starts that may count towards quarantine, since the last one';
 
 CREATE TABLE fault (
     cell     text   NOT NULL,
@@ -529,7 +531,6 @@ CREATE TABLE fault (
     from_ms  bigint NOT NULL,
     to_ms    bigint,
     kind     text   NOT NULL,
-    detail   text   NOT NULL,
     job      text   NOT NULL,
     strike   boolean NOT NULL,
     PRIMARY KEY (cell, node, gpu, from_ms, kind)
@@ -538,12 +539,12 @@ CREATE INDEX fault_newest ON fault (cell, from_ms DESC, node, gpu);
 CREATE INDEX fault_open ON fault (cell, node) WHERE to_ms IS NULL;
 
 CREATE VIEW faults AS
-SELECT cell, node, nullif(gpu, -1) AS gpu, kind, detail, at(from_ms) AS from_at, at(to_ms) AS to_at,
+SELECT cell, node, nullif(gpu, -1) AS gpu, kind, at(from_ms) AS from_at, at(to_ms) AS to_at,
        nullif(job, '') AS job, strike, from_ms
 FROM fault;
 COMMENT ON VIEW faults IS 'What was wrong with nodes and GPUs, and from when to when';
 COMMENT ON COLUMN faults.gpu IS 'index on the node; null for the whole node';
-COMMENT ON COLUMN faults.kind IS 'of a GPU: xid, ecc, nvlink, nic, thermal …; of a node: suspected, lost or quarantined';
+COMMENT ON COLUMN faults.kind IS 'of a GPU: xid, ecc, nvlink, nic, thermal …; of a node: silent, lost, unready or quarantine';
 COMMENT ON COLUMN faults.to_at IS 'null while it lasts';
 COMMENT ON COLUMN faults.job IS 'whose member was not ready';
 COMMENT ON COLUMN faults.strike IS 'whether it counts towards quarantine';

@@ -65,7 +65,7 @@ JOIN report.freshness AS f ON f.cell = b.cell AND f.view = 'fairness';
 COMMENT ON VIEW report.share IS 'What each team got and had a right to, in steps of five minutes';
 
 CREATE VIEW report.fault AS
-SELECT x.cell, x.node, x.gpu, x.kind, x.detail, x.from_at, x.to_at,
+SELECT x.cell, x.node, x.gpu, x.kind, x.from_at, x.to_at,
        extract(epoch FROM coalesce(x.to_at, f.as_of) - x.from_at)::double precision AS lasted_s,
        x.job, x.strike, f.as_of, f.as_of_position
 FROM faults AS x
@@ -129,8 +129,7 @@ BEGIN
         ('capacity_gpu_hours', 'GPU-hours in service'),
         ('node', 'name of the node'),
         ('gpu', 'index on the node; null for the whole node'),
-        ('kind', 'of a GPU: xid, ecc, nvlink …; of a node: suspected, lost or quarantined'),
-        ('detail', 'what was said about it'),
+        ('kind', 'of a GPU: xid, ecc, nvlink …; of a node: silent, lost, unready or quarantine'),
         ('lasted_s', 'seconds; up to as_of while it lasts'),
         ('strike', 'whether it counts towards quarantine')
     ) AS words (name, meaning)
