@@ -36,8 +36,8 @@ $(STAMP): pyproject.toml requirements.lock requirements-bootstrap.lock
 demo: setup ## Run the main job from end to end and end by itself (BUS=kafka: on a real broker)
 	$(BIN)/python -m gangline.cli.demo_run --bus $(BUS) --dir $(DIR)
 
-up: setup ## Start the whole stack in the background
-	$(BIN)/gangline up --dir $(DIR)
+up: setup ## Start the whole stack in the background (BUS=kafka: on a broker of our own)
+	$(BIN)/gangline up --dir $(DIR) --bus $(BUS)
 
 down: ## Stop what `make up` started
 	$(BIN)/gangline down --dir $(DIR)

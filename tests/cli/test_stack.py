@@ -17,6 +17,7 @@ from gangline.cli import local_postgres, processes
 from gangline.cli import stack as stacks
 from gangline.cli.local_process import free_port
 from gangline.client import Client, JobSpec, NotFoundError
+from gangline.events.log import LogUnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -161,3 +162,15 @@ def test_up_says_in_one_line_that_the_database_does_not_answer(folder: Path) -> 
     assert done.returncode == 7
     assert len(done.stderr.splitlines()) == 1
     assert "127.0.0.1" in done.stderr
+
+
+def test_a_stack_that_cannot_come_up_leaves_nothing_behind(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its Postgres was up already when the bus turned out to be away."""
+    monkeypatch.delenv("GANGLINE_DATABASE_URL", raising=False)
+    bus = f"kafka://127.0.0.1:{free_port()}"
+
+    with pytest.raises(LogUnreachableError, match="Kafka at"):
+        stacks.up(stacks.Plan(directory=folder, agents=1, bus=bus))
+    assert local_postgres.url(folder / "postgres") is None

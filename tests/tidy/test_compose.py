@@ -25,18 +25,20 @@ def test_the_cell_is_complete() -> None:
     """A broker, a database, two schedulers, views, four agents and the API."""
     commands = [service["command"][0] for service in _services().values() if "command" in service]
     counted = {command: commands.count(command) for command in commands}
-    assert counted == {"scheduler": 2, "projector": 1, "agent": 4, "api": 1}
+    assert counted == {"init": 1, "scheduler": 2, "projector": 1, "agent": 4, "api": 1}
     assert {"kafka", "postgres"} <= _services().keys()
 
 
 def test_every_process_waits_for_the_servers_it_needs() -> None:
-    """Both servers tell their health, and nobody starts before they are well."""
+    """Both servers tell their health, and nobody starts before they are well and have topics."""
     services = _services()
     for name in ("kafka", "postgres"):
         assert services[name]["healthcheck"]["test"]
     for service in services.values():
-        for needed in service.get("depends_on", {}).values():
-            assert needed == {"condition": "service_healthy"}
+        for name, needed in service.get("depends_on", {}).items():
+            wanted = "completed_successfully" if name == "init" else "healthy"
+            assert needed == {"condition": f"service_{wanted}"}
+    assert all("init" in services[name]["depends_on"] for name in ("scheduler-0", "agent-0", "api"))
 
 
 def test_docker_reads_it() -> None:

@@ -26,7 +26,6 @@ _CODES: Final = {
     "UnreachableError": 7,
     "LogUnreachableError": 7,
     "ViewsUnreachableError": 7,
-    "OperationalError": 7,
     "SettingsError": 2,
     "TokensError": 2,
     "BadInputError": 2,
@@ -45,6 +44,9 @@ _CODES: Final = {
 }
 
 
+_START_IT: Final = "start it with `gangline up`, or name another one in GANGLINE_DATABASE_URL"
+
+
 def code_of(error: BaseException) -> tuple[str, int]:
     """The line to say and the exit code of an error."""
     if isinstance(error, click.exceptions.Exit):
@@ -53,9 +55,21 @@ def code_of(error: BaseException) -> tuple[str, int]:
         return "", INTERRUPTED
     if isinstance(error, click.ClickException):
         return _usage(error), error.exit_code
+    return _of_ours(error) or _of_others(error)
+
+
+def _of_ours(error: BaseException) -> tuple[str, int] | None:
+    """What our own errors say, by the name of their class."""
     for kind in type(error).__mro__:
         if kind.__name__ in _CODES:
             return f"gangline: {_one_line(error)}", _CODES[kind.__name__]
+    return None
+
+
+def _of_others(error: BaseException) -> tuple[str, int]:
+    """What is said of errors of the system, of Postgres, and of our mistakes."""
+    if type(error).__name__ == "OperationalError":
+        return f"gangline: Postgres is not reachable: {_one_line(error)}; {_START_IT}", 7
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"gangline: {where}{error.strerror or error}", USAGE if error.filename else FAILED

@@ -44,7 +44,7 @@ def command_policy(context: click.Context, *, output: str | None) -> None:
 @output_options
 def set_policy(*, pairs: tuple[str, ...], output: str | None) -> None:
     """Give keys new values, like `gangline policy set start_timeout=90s retries=1`."""
-    values = dict(map(_value, pairs))
+    values = dict(map(value_of, pairs))
     with connect() as client:
         done = client.request("PUT", "/v1/policy", body={"values": values})
         if output in (None, "table", "wide"):
@@ -53,7 +53,7 @@ def set_policy(*, pairs: tuple[str, ...], output: str | None) -> None:
             put_one({**values, **done}, output=output, key="position", text=str)
 
 
-def _value(pair: str) -> tuple[str, int]:
+def value_of(pair: str) -> tuple[str, int]:
     """A key and its number: milliseconds of a duration, or a count."""
     from gangline.api.durations import parse_ms  # noqa: PLC0415 - standard library only
     from gangline.api.nearest import nearest  # noqa: PLC0415

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from gangline.cli.connection import bus_url
 from gangline.cli.errors import NOT_FOUND
 from gangline.cli.output import Column, Row, output_options, put, put_one, say, seconds
 from gangline.cli.progress import Progress
@@ -37,7 +38,12 @@ def command_replay() -> None:
 
 
 _SOURCE: Final = (
-    click.option("--bus", envvar="GANGLINE_BUS", help="A live log (or the stack's, if it runs)."),
+    click.option(
+        "--bus",
+        envvar="GANGLINE_BUS",
+        callback=bus_url,
+        help="A live log (or the stack's, if it runs).",
+    ),
     click.option("--cell", envvar="GANGLINE_CELL", default="main", show_default=True),
     click.option("--log", "file", type=click.Path(path_type=Path), help="A log file."),
 )

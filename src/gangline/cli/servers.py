@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from gangline.cli.connection import bus_url
 from gangline.cli.output import Column, output_options, pairs, put, say
+from gangline.cli.policy_fact import prepare_log
 from gangline.cli.progress import Progress
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 _BUS: Final = click.option(
     "--bus",
+    callback=bus_url,
     envvar="GANGLINE_BUS",
     required=True,
     help="The log: kafka://host:port or postgres://… (GANGLINE_BUS).",
@@ -51,16 +54,19 @@ def database_of(database: str | None, bus: str) -> str:
 
 @click.command("init")
 @bus_options
-def command_init(*, bus: str, cell: str) -> None:
-    """Make the topics of a cell; those that are there are checked."""
-    from gangline.events.bus import open_log  # noqa: PLC0415 - drivers are heavy
+@click.option(
+    "--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A policy key. (Again for more.)"
+)
+def command_init(*, bus: str, cell: str, pairs: tuple[str, ...]) -> None:
+    """Make the topics of a cell, and set its policy; topics that are there are checked.
 
-    log = open_log(bus, cell, environ=os.environ)
-    try:
-        log.create_topics()
-    finally:
-        log.close()
-    say(f"cell {cell} has its topics")
+    `--set auto_admit=1` lets nodes in by their own word.
+    """
+    from gangline.cli.policy import value_of  # noqa: PLC0415 - the keys of the core
+
+    values = dict(map(value_of, pairs))
+    prepare_log(bus, cell, values=values, actor="operator:init")
+    say(f"cell {cell} has its topics" + (f", and {', '.join(pairs)}" if pairs else ""))
 
 
 @click.command("scheduler")

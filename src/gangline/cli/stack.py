@@ -16,21 +16,25 @@ import json
 import os
 import secrets
 import time
-import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from gangline.cli import local_kafka, local_postgres, processes
 from gangline.cli.local_process import folder_lock, free_port, port_is_free
 from gangline.cli.nodes import power_off
+from gangline.cli.policy_fact import prepare_log
 from gangline.cli.processes import Process
 from gangline.client import STATE_FILE, Client, GanglineError, state_of
 
 DEFAULT_PORT: Final = 8642
 READY_WITHIN_S: Final = 60.0
 _LEVELS: Final = "spine,block"
+
+
+Tell = Callable[[str], None]
+"""Takes a line for people."""
 
 
 class StackError(Exception):
@@ -158,8 +162,22 @@ def load(directory: Path) -> Stack | None:
         raise StackError(f"{directory / STATE_FILE} is of another version: {error}") from error
 
 
-def up(plan: Plan, *, tell: Any = lambda _: None) -> Stack:  # noqa: ANN401 - takes a line
-    """Bring a stack up and return when it is ready. tell: called with a line for each stage."""
+def up(plan: Plan, *, tell: Tell = lambda _: None) -> Stack:
+    """Bring a stack up and return when it is ready. tell: called with a line for each stage.
+
+    A stack that cannot come up is taken down again, unless parts of it ran before.
+    """
+    before = load(plan.directory)
+    ran = before is not None and any(process.alive for process in before.running.values())
+    try:
+        return _up(plan, tell)
+    except Exception:
+        if not ran:
+            down(plan.directory)
+        raise
+
+
+def _up(plan: Plan, tell: Tell) -> Stack:
     directory = plan.directory.resolve()
     directory.mkdir(parents=True, exist_ok=True)
     plan = replace(plan, directory=directory)
@@ -167,7 +185,13 @@ def up(plan: Plan, *, tell: Any = lambda _: None) -> Stack:  # noqa: ANN401 - ta
         stack = _servers(plan, load(directory), tell)
         plan.logs.mkdir(exist_ok=True)
         stack.save()
-        position = _prepare_log(stack)
+        # Before any agent comes: it is let in by its own word, as fits a machine of one's own.
+        position = prepare_log(
+            stack.bus,
+            plan.cell,
+            values={"auto_admit": 1, **plan.policy},
+            actor="operator:up",
+        )
         _make_views(stack)
         for name in stack.commands():
             if name not in stack.running or not stack.running[name].alive:
@@ -177,7 +201,7 @@ def up(plan: Plan, *, tell: Any = lambda _: None) -> Stack:  # noqa: ANN401 - ta
     return stack
 
 
-def _servers(plan: Plan, before: Stack | None, tell: Any) -> Stack:  # noqa: ANN401
+def _servers(plan: Plan, before: Stack | None, tell: Tell) -> Stack:
     """Start the servers that are ours; where everything is."""
     postgres = plan.database
     if not postgres:
@@ -215,28 +239,6 @@ def _port(plan: Plan, before: Stack | None) -> int:
     return next((port for port in (last, DEFAULT_PORT) if port_is_free(port)), 0) or free_port()
 
 
-def _prepare_log(stack: Stack) -> str:
-    """Make the cell's topics and set its policy; the position of that fact.
-
-    The policy lets agents in by their own word, as fits a machine of one's own; it has to stand in
-    the log before they come. LogUnreachableError says what does not answer.
-    """
-    from gangline.events import codec, facts  # noqa: PLC0415 - drivers and schemas are heavy
-    from gangline.events.bus import open_log  # noqa: PLC0415
-    from gangline.events.envelope import Event  # noqa: PLC0415
-    from gangline.events.log import Message, Topic  # noqa: PLC0415
-
-    body = facts.PolicySet(values={"auto_admit": 1, **stack.plan.policy})
-    envelope = codec.envelope_for(body, id=uuid.uuid4().hex, actor="operator:up")
-    value = codec.encode(Event(envelope=envelope, body=body))
-    log = open_log(stack.bus, stack.plan.cell, environ=os.environ)
-    try:
-        log.create_topics()
-        return str(log.append([Message(topic=Topic.CONTROL, value=value, key=b"policy")])[0])
-    finally:
-        log.close()
-
-
 def _make_views(stack: Stack) -> None:
     """Make or migrate the tables of the views."""
     from gangline.projections.migrations import migrate  # noqa: PLC0415 - alembic is heavy
@@ -252,13 +254,13 @@ def wait_until_ready(stack: Stack, position: str, *, within_s: float = READY_WIT
         _once(stack, deadline, lambda: _all_there(stack, client))
 
 
-def _once(stack: Stack, deadline: float, ask: Any) -> Any:  # noqa: ANN401
-    """The first answer that is not empty; StackError when there is none in time, or one died."""
+def _once(stack: Stack, deadline: float, ask: Callable[[], bool]) -> None:
+    """Ask until the answer is yes; StackError when it is not in time, or when a process died."""
     last = "no answer yet"
     while time.monotonic() < deadline:
         try:
-            if answer := ask():
-                return answer
+            if ask():
+                return
         except GanglineError as error:
             last = str(error)
         for name, process in stack.running.items():
@@ -283,25 +285,25 @@ def _all_there(stack: Stack, client: Client) -> bool:
 def down(directory: Path) -> list[str]:
     """Stop everything and keep the data; the names of what was stopped."""
     directory = directory.resolve()
-    stack = load(directory)
-    if stack is None:
+    if not directory.exists():
         return []
     with folder_lock(directory):
-        return _down(stack)
+        stack = load(directory)
+        stopped = [] if stack is None else _stop_processes(stack)
+        if local_kafka.stop(directory / "kafka"):
+            stopped.append("kafka")
+        if local_postgres.stop(directory / "postgres"):
+            stopped.append("postgres")
+    return stopped
 
 
-def _down(stack: Stack) -> list[str]:
-    directory = stack.plan.directory
+def _stop_processes(stack: Stack) -> list[str]:
     stopped = [name for name, process in stack.running.items() if process.alive]
     nodes = [name for name in stack.running if name.startswith("node-")]
     stack.stop(["api", *nodes])
     for node in nodes:
         power_off(stack.plan.agent_folder(node))
     stack.stop([name for name in stack.running if name not in nodes])
-    if local_kafka.stop(directory / "kafka"):
-        stopped.append("kafka")
-    if local_postgres.stop(directory / "postgres"):
-        stopped.append("postgres")
     stack.running.clear()
     stack.save()
     return stopped

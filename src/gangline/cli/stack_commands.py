@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 
 from gangline.cli import stack as stacks
+from gangline.cli.connection import stack_bus
 from gangline.cli.output import Column, output_options, put, say
 
 _DIR: Final = click.option(
@@ -41,6 +42,7 @@ _DIR: Final = click.option(
 )
 @click.option(
     "--bus",
+    callback=stack_bus,
     default="embedded",
     show_default=True,
     help="embedded, kafka (a broker of our own), or a URL.",
