@@ -248,7 +248,13 @@ def _words(text: str) -> tuple[str, ...]:
     default="",
     help="What agents want to see before they show output (GANGLINE_LOG_TOKEN).",
 )
-def command_api(*, bus: str, cell: str, database: str | None, **fields: Any) -> None:  # noqa: ANN401
+def command_api(
+    *,
+    bus: str,
+    cell: str,
+    database: str | None,
+    **fields: Any,  # noqa: ANN401
+) -> None:
     """Run the REST API and the page."""
     from gangline.api.server import run_api  # noqa: PLC0415 - FastAPI costs half a second
     from gangline.api.settings import Settings  # noqa: PLC0415
