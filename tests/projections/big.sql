@@ -3,7 +3,8 @@ INSERT INTO job
 SELECT 'main', 'job-' || i, i, 'team-' || i %% 20, i %% 4, 1 + i %% 64,
        (ARRAY['succeeded', 'succeeded', 'succeeded', 'failed', 'cancelled'])[1 + i %% 5],
        1800000000000 + i::bigint * 45000, 1800000000000 + i::bigint * 45000 + i %% 1000 * 1000,
-       1800000000000 + i::bigint * 45000 + 7200000, 1, 1, 0, 0, 0, 7200000, 0, false, '', '', 0, '', 'user:u',
+       1800000000000 + i::bigint * 45000 + 7200000, 1, 1, 0, 0, 0, 7200000, 0, false, '', '',
+       0, '', 'user:u',
        'jobs-0-' || i, '', '', 'block', '["n0"]', '{"gpus": 8}'
 FROM generate_series(1, %(rows)s) AS i
 
@@ -14,7 +15,8 @@ WHERE number > %(rows)s - 1000
 -- name: attempt
 INSERT INTO attempt
 SELECT 'main', 'job-' || i, 1, 'ended', 8, 0, '[]', 'block', 1, 1800000000000 + i::bigint * 45000,
-       1800000000000 + i::bigint * 45000, NULL, 1800000000000 + i::bigint * 45000 + 7200000, 'finished', '', '', 0, 0,
+       1800000000000 + i::bigint * 45000, NULL, 1800000000000 + i::bigint * 45000 + 7200000,
+       'finished', '', '', 0, 0,
        '', 0, 0, 7200000, 0, 2, NULL, NULL, '', '{}'
 FROM generate_series(1, %(rows)s / 4) AS i
 
@@ -33,26 +35,30 @@ FROM generate_series(1, %(rows)s / 4) AS i
 
 -- name: decision
 INSERT INTO decision
-SELECT 'main', i, 0, 1800000000000 + i::bigint * 45000, (ARRAY['JobQueued', 'GangPlaced'])[1 + i %% 2],
+SELECT 'main', i, 0, 1800000000000 + i::bigint * 45000, (ARRAY['JobQueued',
+       'GangPlaced'])[1 + i %% 2],
        'job-' || i / 2, 'node-' || i %% 1000, 'team-' || i %% 20, '{"a": 1}'
 FROM generate_series(1, %(rows)s / 4) AS i
 
 -- name: ledger
 INSERT INTO ledger_entry
-SELECT 'main', 1800000000000 + i::bigint * 45000, 1800000000000 + i::bigint * 45000 + 45000, 'team-' || i %% 20,
+SELECT 'main', 1800000000000 + i::bigint * 45000, 1800000000000 + i::bigint * 45000 + 45000,
+       'team-' || i %% 20,
        'unsaved', '', 1000, 0
 FROM generate_series(1, %(rows)s / 4) AS i
 
 -- name: fault
 INSERT INTO fault
-SELECT 'main', 'node-' || i %% 1000, i %% 8, 1800000000000 + i::bigint * 45000, 1800000000000 + i::bigint * 45000 + 1, 'xid',
+SELECT 'main', 'node-' || i %% 1000, i %% 8, 1800000000000 + i::bigint * 45000,
+       1800000000000 + i::bigint * 45000 + 1, 'xid',
        '', false
 FROM generate_series(1, %(rows)s / 10) AS i
 
 -- name: usage_bucket
 INSERT INTO usage_bucket
 SELECT 'main', 1800000000000 + i::bigint * 300000, account, 1000
-FROM generate_series(1, %(rows)s / 10) AS i, unnest(ARRAY['productive', 'unsaved', 'lost']) AS account
+FROM generate_series(1, %(rows)s / 10) AS i, unnest(ARRAY['productive', 'unsaved',
+       'lost']) AS account
 
 -- name: share_bucket
 INSERT INTO share_bucket

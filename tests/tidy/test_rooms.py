@@ -15,6 +15,8 @@ ENTRY_POINTS = {
     "gangline.checkpoint",
     "gangline.cli.demo_run",
     "gangline.cli.main",
+    "gangline.projections.bench",
+    "gangline.projections.describe",
 }
 # Where a driver may be imported: one module each (a file, or a package of few), or one room.
 DRIVERS = {

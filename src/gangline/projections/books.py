@@ -13,12 +13,22 @@ The state is a set of records by key, so that a view can save what changed and f
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from gangline.events import decisions as d
 from gangline.projections import conditions
 from gangline.projections.lending import TeamTerms, Tree
+from gangline.projections.records import (
+    RECORDS,
+    RUNNING,
+    STOPPING,
+    GangBook,
+    JobBook,
+    NodeBook,
+    PlanBook,
+    Tally,
+    plain_record,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -26,87 +36,10 @@ if TYPE_CHECKING:
 UNHEALTHY: Final = "unhealthy"
 DRAINED: Final = "drained"
 LINGERING: Final = "lingering"
-STARTING: Final = "starting"
-RUNNING: Final = "running"
-STOPPING: Final = "stopping"
-
-_NO_DEMAND: Final = (d.WaitCause.DEPENDENCY, d.WaitCause.HOLD)
-"""A job that waits for these would not start in an empty fleet either."""
 
 
 class BooksError(Exception):
     """A decision contradicts the ones before it."""
-
-
-@dataclass(slots=True, kw_only=True)
-class NodeBook:
-    """A node. held: indices of GPUs by job. lingering: by `job#attempt` of a fenced attempt.
-
-    conditions: what is wrong with it (`conditions.py`).
-    """
-
-    gpus: int
-    conditions: list[str] = field(default_factory=list)
-    open: bool = True
-    bad: list[int] = field(default_factory=list)
-    held: dict[str, list[int]] = field(default_factory=dict)
-    lingering: dict[str, list[int]] = field(default_factory=dict)
-
-    def can_hold(self, gpus: Iterable[int]) -> bool:
-        """Whether these are GPUs of the node that no gang holds."""
-        taken = {gpu for held in self.held.values() for gpu in held} if self.held else ()
-        return all(0 <= gpu < self.gpus and gpu not in taken for gpu in gpus)
-
-
-@dataclass(slots=True, kw_only=True)
-class JobBook:
-    """A job that has not ended. counts: whether it waits for GPUs. saves: it can checkpoint."""
-
-    team: str
-    gpus: int
-    saves: bool
-    waiting: bool = True
-    held: bool = False
-    cause: str = ""
-
-    @property
-    def demand(self) -> int:
-        """GPUs that it waits for."""
-        blocked = self.held or self.cause in _NO_DEMAND
-        return self.gpus if self.waiting and not blocked else 0
-
-
-@dataclass(slots=True, kw_only=True)
-class GangBook:
-    """A gang, by its job. gpus: that it holds on nodes of the fleet."""
-
-    attempt: int
-    team: str
-    phase: str = STARTING
-    gpus: int
-    nodes: list[str]
-
-
-@dataclass(slots=True, kw_only=True)
-class PlanBook:
-    """A reservation, by its job. seats: GPUs by node."""
-
-    team: str
-    seats: dict[str, int]
-
-
-RECORDS: Final[Mapping[str, Callable[..., Any]]] = {
-    "node": NodeBook,
-    "job": JobBook,
-    "gang": GangBook,
-    "plan": PlanBook,
-    "team": TeamTerms,
-}
-
-
-def plain_record(record: Any) -> dict[str, Any]:  # noqa: ANN401 - any record
-    """The fields of a record by name; nested values are not copied."""
-    return {name: getattr(record, name) for name in record.__dataclass_fields__}
 
 
 class Books:
@@ -410,15 +343,6 @@ class Books:
         self.changed_uses()
         self.touch("node", name)
         self.recount(name)
-
-
-@dataclass(slots=True, kw_only=True)
-class Tally:
-    """What the GPUs of one node are that no gang holds."""
-
-    out: dict[str, int]
-    reserved: dict[str, int]
-    free: int
 
 
 # --- what each decision does -------------------------------------------------------------------

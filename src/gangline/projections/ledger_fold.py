@@ -23,8 +23,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gangline.events import decisions as d
-from gangline.projections import books as b
-from gangline.projections.books import Books
+from gangline.projections import records as r
+from gangline.projections.books import Books, BooksError
 from gangline.projections.lending import FLEET, Lending, lend
 from gangline.projections.meter import Meter, bucket_of, spread
 
@@ -44,7 +44,7 @@ LENT: Final = "lent"
 BORROWED: Final = "borrowed"
 
 LOANS: Final = (LENT, BORROWED)
-_ACCOUNT_OF: Final = {b.STARTING: "starting", b.RUNNING: UNSAVED, b.STOPPING: STOPPING}
+_ACCOUNT_OF: Final = {r.STARTING: "starting", r.RUNNING: UNSAVED, r.STOPPING: STOPPING}
 _ORDERLY: Final = (
     d.StopCause.PREEMPTED,
     d.StopCause.DRAINED,
@@ -87,7 +87,7 @@ class WorkBook:
     saves: bool
     counted_ms: int
     from_ms: int
-    phase: str = b.STARTING
+    phase: str = r.STARTING
     saved_ms: int = 0
     unsaved: int = 0
     stopping: int = 0
@@ -116,7 +116,7 @@ class Ledger:
     def advance(self, at_ms: int) -> None:
         """Let time pass; it never goes back."""
         if at_ms < self.now_ms:
-            raise b.BooksError(f"time goes back from {self.now_ms} to {at_ms}")
+            raise BooksError(f"time goes back from {self.now_ms} to {at_ms}")
         self._set_levels()
         if self.now_ms:
             self.meter.advance(self.now_ms, at_ms)
@@ -170,7 +170,7 @@ class Ledger:
         found = self.books.take_changed()
         for job in self._changed_works:
             work = self._works.get(job)
-            found[f"work:{job}"] = None if work is None else b.plain_record(work)
+            found[f"work:{job}"] = None if work is None else r.plain_record(work)
         self._changed_works.clear()
         found["clock:"] = self.now_ms
         return found
@@ -212,12 +212,12 @@ class Ledger:
             case d.GangStarted():
                 work = self._works.get(decision.job)
                 if work is not None:
-                    work.phase, work.saved_ms = b.RUNNING, decision.resumed_ms
+                    work.phase, work.saved_ms = r.RUNNING, decision.resumed_ms
                     work.from_ms = self.now_ms
             case d.GangStartAborted() | d.GangPreempted() | d.GangStopping():
                 work = self._works.get(decision.job)
                 if work is not None:
-                    work.phase = b.STOPPING
+                    work.phase = r.STOPPING
 
     def _placed(self, decision: d.GangPlaced) -> None:
         job, gang = self.books.jobs[decision.job], self.books.gangs[decision.job]
@@ -236,9 +236,9 @@ class Ledger:
         if work is None or gang is None:
             return None
         gpu_ms = gang.gpus * (self.now_ms - work.counted_ms)
-        if work.phase == b.RUNNING:
+        if work.phase == r.RUNNING:
             work.unsaved += gpu_ms
-        elif work.phase == b.STOPPING:
+        elif work.phase == r.STOPPING:
             work.stopping += gpu_ms
         work.counted_ms = self.now_ms
         self._changed_works[job] = None

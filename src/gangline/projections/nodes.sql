@@ -9,8 +9,10 @@ INSERT INTO node
 SELECT * FROM jsonb_populate_recordset(null::node, %(rows)s)
 ON CONFLICT (cell, node) DO UPDATE SET
     path = excluded.path, levels = excluded.levels, gpus = excluded.gpus,
-    health = excluded.health, conditions = excluded.conditions, service = excluded.service, held = excluded.held,
-    free = excluded.free, bad = excluded.bad, gpu_states = excluded.gpu_states, occupants = excluded.occupants,
+    health = excluded.health, conditions = excluded.conditions, service = excluded.service,
+    held = excluded.held,
+    free = excluded.free, bad = excluded.bad, gpu_states = excluded.gpu_states,
+    occupants = excluded.occupants,
     bad_gpus = excluded.bad_gpus, claims = excluded.claims, health_ms = excluded.health_ms,
     health_cause = excluded.health_cause, until_ms = excluded.until_ms,
     service_ms = excluded.service_ms, service_cause = excluded.service_cause,

@@ -1,4 +1,4 @@
-"""Make the views for analysts, and a role that may read them and nothing else."""
+"""Make the views of jobs, attempts, the queue and waits."""
 
 from gangline.projections.migrations import run_file
 
@@ -8,4 +8,4 @@ down_revision = "0001"
 
 def upgrade() -> None:
     """Run the SQL beside this file."""
-    run_file("0002_report.sql")
+    run_file("0002_jobs.sql")

@@ -1,4 +1,4 @@
-"""Make the tables of the views, and the views."""
+"""Make what all views share: positions, memory, and small functions."""
 
 from gangline.projections.migrations import run_file
 
@@ -8,4 +8,4 @@ down_revision = None
 
 def upgrade() -> None:
     """Run the SQL beside this file."""
-    run_file("0001_views.sql")
+    run_file("0001_positions.sql")

@@ -1,4 +1,5 @@
--- What analysts build on: stable views in a schema of their own. Columns are added, never renamed or
+-- What analysts build on: stable views in a schema of their own. Columns are added, never
+-- renamed or
 -- removed. Every row says as of when it is (`as_of`, the scheduler's time) and up to which position
 -- of the log (`as_of_position`).
 
@@ -42,7 +43,9 @@ SELECT l.cell, (l.to_at - interval '1 millisecond') AT TIME ZONE 'UTC' AS at,
        f.as_of, f.as_of_position
 FROM quota_ledger AS l
 JOIN report.freshness AS f ON f.cell = l.cell AND f.view = 'quota_ledger';
-COMMENT ON VIEW report.gpu_hours IS 'Where GPU-hours went: entries of the ledger, to be summed; all accounts of a day add up to capacity x time';
+COMMENT ON VIEW report.gpu_hours IS
+    'Where GPU-hours went: entries of the ledger, to be summed; all accounts of a day add up to '
+    'capacity x time';
 
 CREATE VIEW report.wait AS
 SELECT w.cell, w.job, w.team, w.gpus, band(w.gpus) AS band, w.cause, at(w.from_ms) AS from_at,
@@ -51,7 +54,8 @@ SELECT w.cell, w.job, w.team, w.gpus, band(w.gpus) AS band, w.cause, at(w.from_m
 FROM wait AS w
 JOIN view_position AS p ON p.cell = w.cell AND p.view = 'waits'
 JOIN report.freshness AS f ON f.cell = w.cell AND f.view = 'waits';
-COMMENT ON VIEW report.wait IS 'Intervals of waiting, each with one cause; a job''s add up to its pending time';
+COMMENT ON VIEW report.wait IS
+    'Intervals of waiting, each with one cause; a job''s add up to its pending time';
 
 CREATE VIEW report.share AS
 SELECT b.cell, at(b.bucket_ms) AS from_at, b.team,
@@ -117,14 +121,18 @@ BEGIN
         ('checkpoints', 'checkpoints that were recorded'),
         ('at', 'end of the entry, UTC'),
         ('day', 'UTC day of the entry''s end'),
-        ('account', 'productive, unsaved, lost, checkpointing, stalled, starting, stopping, idle_lendable, stranded, reserved, drained, unhealthy, lingering; lent and borrowed are the two sides of a loan'),
+        ('account',
+         'productive, unsaved, lost, checkpointing, stalled, starting, stopping, idle_lendable, '
+         'stranded, reserved, drained, unhealthy, lingering; lent and borrowed are the two '
+         'sides of a loan'),
         ('counterparty', 'of lent: the borrower; of borrowed: the lender'),
         ('gpu_hours', 'GPU-hours, to be summed; negative for borrowed and for transfers out'),
         ('from_at', 'beginning'),
         ('to_at', 'end; null while it lasts'),
         ('first_start', 'whether the job had never started before'),
         ('delivered_gpu_hours', 'GPU-hours that its gangs held'),
-        ('entitled_gpu_hours', 'GPU-hours: the lesser of demand, and guarantee with a weighted share of the rest'),
+        ('entitled_gpu_hours',
+         'GPU-hours: the lesser of demand, and guarantee with a weighted share of the rest'),
         ('demand_gpu_hours', 'GPU-hours that it held or could have held'),
         ('capacity_gpu_hours', 'GPU-hours in service'),
         ('node', 'name of the node'),
