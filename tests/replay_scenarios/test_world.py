@@ -329,3 +329,13 @@ def test_silence_is_judged_by_the_policy_of_the_moment() -> None:
     world.control(PolicySet(values={"suspect_after": 60 * SECOND, "lost_after": HOUR}))
     world.run(world.now_ms + 2 * MINUTE)
     assert made(world, d.NodeHealthChanged)[-1] == (2 + 10 / 60, "s0-b0-n1")
+
+
+def test_a_core_that_wakes_all_the_time_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every millisecond a little later is no rest either."""
+    world = make_world()
+    monkeypatch.setattr(core, "next_wake", lambda _state: world.now_ms + 1)
+    world.submit("j", spec(), FOREVER)
+
+    with pytest.raises(RestlessError, match="1000 wakes for nothing new"):
+        world.run(world.now_ms + HOUR)

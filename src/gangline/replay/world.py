@@ -16,6 +16,7 @@ schedulers count heartbeats; after a change of leader that count starts again.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -43,6 +44,11 @@ NOTHING: Final = Batch((), last=True)
 
 MOST_ROUNDS: Final = 10_000
 """So often may agents and scheduler answer each other at one instant."""
+
+
+MOST_WAKES: Final = 1_000
+RESTLESS_MS: Final = 100_000
+"""So many wakes in so short a time, with nothing new to read, are a loop."""
 
 
 class Observer(Protocol):
@@ -103,6 +109,7 @@ class World:
         self._news = False
         self._observers = tuple(observers)
         self._edges: list[Edge] = [self._led("start")]
+        self._wakes: deque[int] = deque(maxlen=MOST_WAKES)
         self._unanswered: tuple[Fact, ...] = ()
         self._unrecorded: tuple[Edge, ...] = ()
         self._told_silent: set[str] = set()
@@ -288,6 +295,8 @@ class World:
         """
         self._news = False
         edges = (*self._unrecorded, *self._edges)
+        if self.log.is_read() and not self._edges:
+            self._count_wake()
         self._edges = []
         for batch in self.log.take() or (NOTHING,):
             self.facts_read += len(batch.facts)
@@ -319,6 +328,13 @@ class World:
         if idle and leader.wake_ms is not None and leader.wake_ms <= self.now_ms:
             raise RestlessError(f"woken at {self.now_ms}, the core decides nothing and wakes again")
         return bool(decisions)
+
+    def _count_wake(self) -> None:
+        """The core woke of its own: see that it does not do so all the time."""
+        wakes = self._wakes
+        wakes.append(self.now_ms)
+        if len(wakes) == MOST_WAKES and self.now_ms - wakes[0] < RESTLESS_MS:
+            raise RestlessError(f"{MOST_WAKES} wakes for nothing new up to {self.now_ms}")
 
     def _take_over(self) -> None:
         """A new leader: fold what was decided, and go on from the inputs."""
