@@ -432,7 +432,9 @@ class Fold:
         waiting = [(gpus, cause) for cause, gpus in self.waiting_gpus.items() if gpus]
         cause = max(waiting)[1] if waiting else NO_DEMAND
         busy = ("held", "unhealthy", "out_of_service", "reserved")
-        free = self._total_gpus - sum(self._level("gpus", name).height for name in busy)
+        used = sum(self._level("gpus", name).height for name in busy)
+        # A GPU that breaks while it is kept for a claim counts twice until the claim is let go.
+        free = max(0, self._total_gpus - used)
         if self._idle != cause and self._idle:
             old = self._level("idle", self._idle)
             old.change(self.now_ms, -old.height)
