@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +15,7 @@ from gangline.cli.progress import Progress
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-NAMES: Final = ("decide", "replay", "end-to-end")
+NAMES: Final = ("decide", "replay", "end-to-end", "project")
 
 
 @click.command("bench")
@@ -27,6 +28,12 @@ NAMES: Final = ("decide", "replay", "end-to-end")
 @click.option("--hours", type=click.IntRange(min=1), help="replay: of the log. [default: 24]")
 @click.option("--agents", type=click.IntRange(min=1), help="end-to-end: [default: 1000]")
 @click.option("--bus", help="end-to-end: kafka://… or postgres://… [default: embedded]")
+@click.option("--jobs", type=click.IntRange(min=1), help="project: [default: 2000]")
+@click.option(
+    "--database",
+    envvar="GANGLINE_DATABASE_URL",
+    help="project: Postgres of the views; a cell `bench` comes and goes there. [default: embedded]",
+)
 @click.option("--seed", type=int, help="[default: 1]")
 @click.option(
     "--json",
@@ -37,7 +44,7 @@ NAMES: Final = ("decide", "replay", "end-to-end")
     help="Where the numbers go; - for stdout.",
 )
 def command_bench(*, names: tuple[str, ...], file: Path, **options: Any) -> None:  # noqa: ANN401
-    """Measure: decide, replay, end-to-end; several give one object with each by its name."""
+    """Measure: decide, replay, end-to-end, project; several give one object with each by its name."""
     given = {key: value for key, value in options.items() if value is not None}
     done = {name: _run(name, given) for name in dict.fromkeys(names)}
     text = json.dumps(done if len(done) > 1 else next(iter(done.values())), indent=1)
@@ -80,13 +87,30 @@ def _end_to_end(given: dict[str, Any], progress: Progress) -> dict[str, Any]:
     return run(progress=progress, **_only(given, "bus", "agents"))
 
 
+def _project(given: dict[str, Any], _progress: Progress) -> dict[str, Any]:
+    from gangline.cli.bench_end_to_end import embedded_postgres  # noqa: PLC0415
+    from gangline.projections.bench import bench_project  # noqa: PLC0415
+
+    jobs = _only(given, "jobs")
+    if "database" in given:
+        return asdict(bench_project(given["database"], tick=say, **jobs))
+    with embedded_postgres() as dsn:
+        return asdict(bench_project(dsn, tick=say, **jobs))
+
+
 def _only(given: dict[str, Any], *keys: str) -> dict[str, Any]:
     return {key: given[key] for key in keys if key in given}
 
 
-_UNITS: Final = {"decide": "gangs ended", "replay": "batches", "end-to-end": "jobs"}
+_UNITS: Final = {
+    "decide": "gangs ended",
+    "replay": "batches",
+    "end-to-end": "jobs",
+    "project": "jobs",
+}
 _BENCHES: Final[dict[str, Callable[[dict[str, Any], Progress], dict[str, Any]]]] = {
     "decide": _decide,
     "replay": _replay,
     "end-to-end": _end_to_end,
+    "project": _project,
 }

@@ -45,6 +45,13 @@ def _bus(given: str | None) -> Iterator[str]:
     if given is not None:
         yield given
         return
+    with embedded_postgres() as url:
+        yield url
+
+
+@contextmanager
+def embedded_postgres() -> Iterator[str]:
+    """A Postgres that lives as long as a bench; its URL."""
     with tempfile.TemporaryDirectory(prefix="gangline-bench-") as folder:
         directory = Path(folder) / "postgres"
         try:

@@ -58,7 +58,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "simulate": (_SIMULATE, "Run a trace on a fleet, on simulated time."),
     "workload": (_SIMULATE, "Make up a workload."),
     "import": (_SIMULATE, "Turn a public trace into a trace CSV."),
-    "bench": ("gangline.cli.bench", "Measure how fast it is: decide, replay, end-to-end."),
+    "bench": ("gangline.cli.bench", "Measure how fast it is: decide, replay, end-to-end, project."),
     "init": (_SERVERS, "Make the topics of a cell."),
     "acl": (_SERVERS, "Print the rights of each role on Kafka."),
 }
