@@ -44,7 +44,7 @@ NAMES: Final = ("decide", "replay", "end-to-end", "project")
     help="Where the numbers go; - for stdout.",
 )
 def command_bench(*, names: tuple[str, ...], file: Path, **options: Any) -> None:  # noqa: ANN401
-    """Measure: decide, replay, end-to-end, project; several give one object with each by its name."""
+    """Measure decide, replay, end-to-end, project; several give one object, each by its name."""
     given = {key: value for key, value in options.items() if value is not None}
     done = {name: _run(name, given) for name in dict.fromkeys(names)}
     text = json.dumps(done if len(done) > 1 else next(iter(done.values())), indent=1)
