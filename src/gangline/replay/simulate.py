@@ -26,7 +26,7 @@ from gangline.events import decisions as d
 from gangline.events import facts as f
 from gangline.events.spec import CheckpointSpec, JobClass, Spec
 from gangline.replay.baselines import GANGLINE, Baseline, Desk
-from gangline.replay.measures import Fold, Measured, measure
+from gangline.replay.measures import Fold, Measured, Window, measure
 from gangline.replay.measures.result import spread
 from gangline.replay.recorder import LogRecorder
 from gangline.replay.simulation_input import Inputs, SimulationSettings, read_inputs
@@ -94,7 +94,11 @@ def _recorder(inputs: Inputs, log: Path | None) -> Iterator[tuple[LogRecorder, .
 
 
 class Simulation:
-    """One run. done: how many jobs have ended or were refused; now_ms: simulated time so far."""
+    """One run.
+
+    done: how many jobs have ended or were refused. now_ms: simulated time so far. demand: when each
+    job came, how long it works, and its GPUs.
+    """
 
     def __init__(
         self, inputs: Inputs, *, baseline: Baseline = GANGLINE, observers: Sequence[Observer] = ()
@@ -107,6 +111,7 @@ class Simulation:
         )
         self.done = 0
         self.facts = 0
+        self.demand: list[tuple[int, int, int]] = []
         self.digest = hashlib.blake2b(digest_size=32)
         self.world = World(
             self.core,
@@ -220,7 +225,9 @@ class Simulation:
     def _hand_in(self, job: TraceJob, at_ms: int) -> None:
         """Submit to the core. Its age counts from `at_ms`."""
         self._handed_in += 1
-        self.world.enter(job.job, self._spec(job), self._program(job), at_ms=at_ms)
+        program = self._program(job)
+        self.demand.append((at_ms, program.runtime_ms or 0, job.gpus))
+        self.world.enter(job.job, self._spec(job), program, at_ms=at_ms)
 
     def _spec(self, job: TraceJob) -> Spec:
         interval_ms = job.checkpoint_ms
@@ -284,6 +291,7 @@ def _run_numbers(simulation: Simulation, measured: Measured, wall_s: float) -> d
         "policy": simulation.baseline.name,
         "seed": simulation.inputs.seed,
         "left_out": dict(simulation.inputs.trace.left_out),
+        "demand": _demand(simulation, measured.window),
         "decision_ms": {name: times[name] for name in ("p50", "p99", "max")},
         "steps": simulation.core.steps,
         "decisions": measured.fold.events,
@@ -292,6 +300,12 @@ def _run_numbers(simulation: Simulation, measured: Measured, wall_s: float) -> d
         "wall_s": round(wall_s, 3),
         "digest": simulation.digest.hexdigest(),
     }
+
+
+def _demand(simulation: Simulation, window: Window) -> float:
+    """What an infinite fleet would hold of the capacity, refused jobs included."""
+    gpu_ms = sum(gpus * window.cut(at, at + runs) for at, runs, gpus in simulation.demand)
+    return round(window.share(gpu_ms), 6)
 
 
 @contextmanager
