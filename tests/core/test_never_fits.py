@@ -54,7 +54,7 @@ def has_room(fleet: Mapping[str, int], asked: Mapping[str, Any]) -> bool:
         for index in range(nodes):
             domain = (*path.split("/"), str(index))[:depth]
             counts[domain] = counts.get(domain, 0) + each
-    return max(counts.values()) >= asked["gpus"]
+    return bool(max(counts.values()) >= asked["gpus"])
 
 
 def within_limits(teams: list[f.TeamSet], asked: Mapping[str, Any], capacity: int) -> bool:
@@ -65,7 +65,7 @@ def within_limits(teams: list[f.TeamSet], asked: Mapping[str, Any], capacity: in
         return False
     chain = [own] + ([by_name[own.parent]] if own.parent else [])
     limits = [(t.guaranteed or 0) + (t.borrow or 0) for t in chain if t.borrow != -1]
-    return asked["gpus"] <= min([capacity, *limits])
+    return bool(asked["gpus"] <= min([capacity, *limits]))
 
 
 @given(FLEETS, team_trees(), specs())

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gangline.events.spec import JobClass
 from gangline.scheduler.core.entities import Job
 from gangline.scheduler.core.order import Order, shares
 from tests.core import make
@@ -90,7 +91,7 @@ def test_then_the_number() -> None:
 JOBS = st.lists(
     st.tuples(
         st.sampled_from(["a", "b", "c"]),
-        st.sampled_from(list(make.JobClass)),
+        st.sampled_from(list(JobClass)),
         st.integers(1, 8),
         st.integers(0, 2),
     ),

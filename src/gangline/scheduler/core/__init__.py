@@ -24,7 +24,9 @@ from gangline.scheduler.core.views import (
 
 def new_state() -> State:
     """The state of a cell in which nothing has happened yet."""
-    return State()
+    state = State()
+    state.touch(state.cell)  # so that its digest is that of its snapshot too
+    return state
 
 
 __all__ = [
