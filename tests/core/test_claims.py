@@ -14,7 +14,7 @@ from gangline.events import decisions as d
 from gangline.events import facts as f
 from gangline.events.spec import JobClass
 from gangline.scheduler import core
-from gangline.scheduler.core.claims import lost_gpu_ms, right_over
+from gangline.scheduler.core.claims import lost_gpu_ms
 from gangline.scheduler.core.entities import Job
 from gangline.scheduler.core.fleet import mask_of
 from tests.core import make
@@ -29,60 +29,48 @@ def preempted(decisions: Sequence[Any]) -> set[str]:
 
 # --- rights ---------------------------------------------------------------------------------------
 
-# The claimant is of team `a` (guarantee 8), the victim of team `b`; 16 GPUs.
-RIGHTS: list[tuple[str, JobClass, JobClass, int, int, str]] = [
-    # claimant's class, victim's class, b's guarantee, b's use, right
-    (
-        "urgent takes a lower class, in another's guarantee too",
-        make.URGENT,
-        make.HIGH,
-        8,
-        8,
-        "class",
-    ),
-    ("urgent does not take urgent", make.URGENT, make.URGENT, 0, 8, ""),
-    ("high takes a lower class of a team that borrows", make.HIGH, make.NORMAL, 4, 8, "class"),
-    ("high does not take inside another's guarantee", make.HIGH, make.LOW, 8, 8, ""),
-    ("high takes back from its equal", make.HIGH, make.HIGH, 4, 8, "reclaim"),
-    ("normal takes back from its equal", make.NORMAL, make.NORMAL, 4, 8, "reclaim"),
-    ("low takes back from high", make.LOW, make.HIGH, 4, 8, "reclaim"),
-    ("nobody takes back from urgent", make.NORMAL, make.URGENT, 4, 8, ""),
-    ("normal has no right by class", make.NORMAL, make.LOW, 8, 8, ""),
+# The claimant is of team `a` (guarantee 8), the victim of team `b`, which uses 8 of 8 GPUs.
+RIGHTS: list[tuple[str, JobClass, JobClass, int, str]] = [
+    # the claimant's class, the victim's, what is guaranteed to b, the right
+    ("urgent takes a lower class, in another's guarantee too", make.URGENT, make.HIGH, 8, "class"),
+    ("urgent does not take urgent", make.URGENT, make.URGENT, 0, ""),
+    ("high takes a lower class of a team that borrows", make.HIGH, make.NORMAL, 4, "class"),
+    ("high does not take inside another's guarantee", make.HIGH, make.LOW, 8, ""),
+    ("high takes back from its equal", make.HIGH, make.HIGH, 4, "reclaim"),
+    ("normal takes back from its equal", make.NORMAL, make.NORMAL, 4, "reclaim"),
+    ("low takes back from high", make.LOW, make.HIGH, 4, "reclaim"),
+    ("nobody takes back from urgent", make.NORMAL, make.URGENT, 4, ""),
+    ("normal has no right by class", make.NORMAL, make.LOW, 8, ""),
 ]
 
 
-def two_teams(victim: JobClass, guaranteed: int, used: int, **fields: Any) -> make.World:
-    """Team `b` holds so much by one gang; team `a` holds nothing."""
+def right(world: make.World, **asked: Any) -> str:
+    """By which right the one victim is told to leave; empty where it is not."""
+    told = world.step(make.submitted("j", **asked))
+    return "".join(one.cause for one in make.of_kind(told, d.GangPreempted))
+
+
+def two_teams(victim: JobClass, guaranteed: int, mine: int = 8, **fields: Any) -> make.World:
+    """Team `b` holds the one node by one gang; team `a` holds nothing."""
     return make.world(
-        nodes=2,
-        teams=[make.team("a", 8), make.team("b", guaranteed)],
-        running=[make.gang("v", on="n0", gpus=used, team="b", job_class=victim, **fields)],
+        nodes=1,
+        teams=[make.team("a", mine), make.team("b", guaranteed)],
+        running=[make.gang("v", on="n0", team="b", job_class=victim, **fields)],
     )
 
 
-def claimant(world: make.World, **fields: Any) -> Job:
-    """A job of team `a` that waits."""
-    world.step(make.submitted("j", **fields), f.JobHoldRequested(job="j"))
-    return world.job("j")
-
-
 @pytest.mark.parametrize(
-    ("mine", "theirs", "guaranteed", "used", "right"),
-    [r[1:] for r in RIGHTS],
-    ids=[r[0] for r in RIGHTS],
+    ("mine", "theirs", "guaranteed", "cause"), [r[1:] for r in RIGHTS], ids=[r[0] for r in RIGHTS]
 )
 def test_by_which_right_one_takes_from_another_team(
-    mine: JobClass, theirs: JobClass, guaranteed: int, used: int, right: str
+    mine: JobClass, theirs: JobClass, guaranteed: int, cause: str
 ) -> None:
     """By class, as the owner, or not at all."""
-    world = two_teams(theirs, guaranteed, used)
-    job = claimant(world, gpus=8, job_class=mine)
-
-    assert right_over(world.state, job, world.job("v")) == right
+    assert right(two_teams(theirs, guaranteed), job_class=mine) == cause
 
 
 @pytest.mark.parametrize(
-    ("mine", "theirs", "right"),
+    ("mine", "theirs", "cause"),
     [
         (make.URGENT, make.HIGH, "class"),
         (make.HIGH, make.NORMAL, "class"),
@@ -90,28 +78,22 @@ def test_by_which_right_one_takes_from_another_team(
         (make.NORMAL, make.LOW, ""),
     ],
 )
-def test_within_a_team_only_class_counts(mine: JobClass, theirs: JobClass, right: str) -> None:
+def test_within_a_team_only_class_counts(mine: JobClass, theirs: JobClass, cause: str) -> None:
     """Nobody reclaims from oneself."""
     world = make.world(nodes=1, running=[make.gang("v", on="n0", job_class=theirs)])
-    job = claimant(world, gpus=8, job_class=mine)
 
-    assert right_over(world.state, job, world.job("v")) == right
+    assert right(world, job_class=mine) == cause
 
 
 def test_what_may_not_be_preempted_is_not() -> None:
     """Not even by urgent."""
-    world = two_teams(make.LOW, 8, 8, preemptible=False)
-    job = claimant(world, gpus=16, job_class=make.URGENT)
-
-    assert right_over(world.state, job, world.job("v")) == ""
+    assert right(two_teams(make.LOW, 8, preemptible=False), job_class=make.URGENT) == ""
 
 
 def test_a_gang_that_reaches_beyond_its_guarantee_takes_nothing_back() -> None:
     """It has to be whole inside."""
-    world = two_teams(make.NORMAL, 4, 8)
-    job = claimant(world, gpus=9)
-
-    assert right_over(world.state, job, world.job("v")) == ""
+    assert right(two_teams(make.NORMAL, 4, mine=7)) == ""
+    assert right(two_teams(make.NORMAL, 4, mine=8)) == "reclaim"
 
 
 @pytest.mark.parametrize(
