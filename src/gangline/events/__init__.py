@@ -1,0 +1,1 @@
+"""The vocabulary of the log, its wire format, and the drivers of the log itself."""

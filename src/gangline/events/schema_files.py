@@ -1,7 +1,8 @@
 """Writes the `.avsc` files: `python -m gangline.events.schema_files [--check]`.
 
 A kind whose dataclass says something else than its newest file gets a new version; files that stand
-are never changed. `--check` writes nothing and exits 1 when a file is missing.
+are never changed, and a version that cannot read what the others wrote, or the reverse, is not
+written (exit 1). `--check` writes nothing and exits 1 when a file is missing.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import fastavro
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
 from gangline.events.codec import CLASSES, record_schema
+from gangline.events.compatibility import problems
 
 ROOT = Path(__file__).resolve().parent.parent / "schemas"
 
@@ -49,6 +51,18 @@ def missing() -> dict[str, tuple[int, dict[str, Any]]]:
     return found
 
 
+def broken(subject: str, schema: dict[str, Any]) -> list[str]:
+    """What keeps a new version and the older ones of a subject from reading each other."""
+    lines = []
+    for path in sorted((ROOT / subject).glob("v*.avsc")):
+        old = json.loads(path.read_text(encoding="utf-8"))
+        lines += [f"cannot read {path.stem}: {p}" for p in problems(reader=schema, writer=old)]
+        lines += [
+            f"cannot be read by {path.stem}: {p}" for p in problems(reader=old, writer=schema)
+        ]
+    return lines
+
+
 def write_index() -> None:
     """Rewrite `index.json` from the files."""
     index: dict[str, dict[str, str]] = {}
@@ -68,6 +82,10 @@ def main() -> int:
         for kind, (version, _) in found.items():
             sys.stderr.write(f"{kind}: version {version} is not written; run `make schemas`\n")
         return 1 if found else 0
+    wrong = [f"{kind} {line}" for kind, (_, new) in found.items() for line in broken(kind, new)]
+    if wrong:
+        sys.stderr.write("\n".join(wrong) + "\n")
+        return 1
     for kind, (version, schema) in found.items():
         folder = ROOT / kind
         folder.mkdir(exist_ok=True)
