@@ -118,7 +118,11 @@ def _job_released(state: State, decision: d.JobReleased) -> None:
 
 def _priority_changed(state: State, decision: d.PriorityChanged) -> None:
     job = state.jobs[decision.job]
+    if job.id in state.holding:
+        state.count_evictable(job, -job.gpus)
     job.job_class = decision.job_class
+    if job.id in state.holding:
+        state.count_evictable(job, job.gpus)
     state.regroup(job)
     state.freed()
     state.touch(job)
@@ -224,6 +228,7 @@ def _gang_started(state: State, decision: d.GangStarted) -> None:
     job.started_ms = state.cell.now_ms
     job.resumed_ms = decision.resumed_ms
     job.address, job.port = decision.address, decision.port
+    state.expect_end(job)
     if job.spec.limit_ms is not None:
         state.wake(job.started_ms + job.spec.limit_ms - job.resumed_ms, "limit", job.id)
     state.wake(state.protected_until_ms(job), "protection", job.id)
@@ -240,12 +245,15 @@ def _stop(state: State, job: Job, *, cause: str, grace_ms: int) -> None:
     """The first order to stop starts the grace; a later one may only shorten it."""
     now = state.cell.now_ms
     if not job.stop_cause:
+        state.count_evictable(job, -job.gpus)
         state.pledge(job.spec.team, -job.gpus)
     deadline = job.stop_ms + job.stop_grace_ms if job.stop_cause else NEVER
     job.stop_ms, job.stop_cause = now, cause
     job.stop_grace_ms = min(grace_ms, max(0, deadline - now))
     patience = state.cell.policy["stop_timeout"]
     state.wake(now + job.stop_grace_ms + patience, "stop", job.id)
+    state.leaving[job.id] = job
+    state.expect_end(job)
     state.freed()
     _touch_nodes(state, job)
 
@@ -361,6 +369,7 @@ def _linger(state: State, job: Job, name: str) -> None:
     left = Lingering(job=job.id, attempt=job.attempt, gpus=mask)
     node.lingering = (*node.lingering, left)
     node.stuck |= mask
+    state.plans_doubted = True
     state.touched[name] = None
     state.touch(node)
 
@@ -380,7 +389,7 @@ def _hand_to_claims(state: State, job: Job) -> None:
 
 def _reservation_planned(state: State, decision: d.ReservationPlanned) -> None:
     if decision.job in state.reservations:
-        state.unreserve(decision.job)
+        state.unreserve(decision.job, started=False)
     state.reserve(
         Reservation(
             job=decision.job,
@@ -397,7 +406,7 @@ def _reservation_planned(state: State, decision: d.ReservationPlanned) -> None:
 
 
 def _reservation_released(state: State, decision: d.ReservationReleased) -> None:
-    state.unreserve(decision.job)
+    state.unreserve(decision.job, started=decision.why == "started")
 
 
 QUIET: Final = frozenset(

@@ -34,6 +34,7 @@ def node_dropped(state: State, decision: d.NodeDropped) -> None:
     """A node leaves the fleet."""
     node = state.nodes.pop(decision.node)
     state.leave_node(node)
+    state.plans_doubted = True
     state.freed()
     state.touch(node)
 
@@ -54,6 +55,7 @@ def node_health_changed(state: State, decision: d.NodeHealthChanged) -> None:
         strike = Strike(at_ms=state.cell.now_ms, job=decision.job)
         node.strikes = (*_recent(state, node), strike)
     state.refresh(node)
+    state.plans_doubted = True
     state.freed()
     state.touch(node)
 
@@ -122,6 +124,7 @@ def node_service_changed(state: State, decision: d.NodeServiceChanged) -> None:
     if decision.deadline_ms:
         state.wake(decision.deadline_ms, "service", node.name)
     state.refresh(node)
+    state.plans_doubted = True
     state.freed()
     state.touch(node)
 
@@ -146,6 +149,7 @@ def gpu_withdrawn(state: State, decision: d.GpuWithdrawn) -> None:
     node.faults = {**node.faults, str(decision.gpu): decision.fault}
     node.strikes = (*_recent(state, node), Strike(at_ms=state.cell.now_ms, job=""))
     state.refresh(node)
+    state.plans_doubted = True
     state.freed()
     state.touch(node)
 
@@ -187,6 +191,7 @@ def policy_changed(state: State, decision: d.PolicyChanged) -> None:
     state.cell.policy = {**state.cell.policy, **decision.values}
     state.cell.policy_version += 1
     rearm(state)
+    state.plans_doubted = True
     state.freed()
 
 

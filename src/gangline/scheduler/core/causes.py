@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from heapq import nsmallest
 from typing import Final
 
 from gangline.events import decisions as d
@@ -24,6 +25,8 @@ from gangline.scheduler.core.turn import Turn
 
 Answer = tuple[WaitCause, str]
 MOST_NAMED: Final = 3
+PATIENCE: Final = 10
+"""After so many intervals the causes are brought up to date in any step."""
 
 
 def explain(turn: Turn, job: Job, order: Order) -> Answer:
@@ -96,33 +99,36 @@ def _room(turn: Turn, job: Job, order: Order) -> Answer:
 
 
 def _shape_or_count(turn: Turn, job: Job, shape: Shape, *, free: int, order: Order) -> Answer:
+    """Not enough GPUs, or enough but not in the shape that it requires."""
     state = turn.state
-    search = claims.Search(turn, job, shape, order)
-    within_reach = free
+    reclaimable = 0
     if claims.may_claim(state, job):
+        search = claims.Search(turn, job, shape, order)
         search.ignore_protection = True
-        within_reach += sum(v.job.gpus for v in search.candidates() if search.may(v.job))
-    if within_reach >= job.gpus and not _would_fit_unprotected(search):
-        where = f"within one {shape.level}" if shape.level else "in the shape it asks for"
-        each = f" with {shape.per_node} on each node" if shape.per_node else ""
-        return WaitCause.TOPOLOGY, (
-            f"needs {job.gpus} GPUs{each} {where}; {within_reach} are free or may be reclaimed, "
-            "but not in that shape"
-        )
+        reclaimable = search.reclaimable()
+        shaped = bool(shape.level or shape.per_node)
+        if shaped and free + reclaimable >= job.gpus and search.best() is None:
+            return WaitCause.TOPOLOGY, _shape_text(job, shape, free + reclaimable)
+    elif (shape.level or shape.per_node) and free >= job.gpus:
+        return WaitCause.TOPOLOGY, _shape_text(job, shape, free)
     return WaitCause.CAPACITY, (
-        f"needs {job.gpus} GPUs; {free} are free and {within_reach - free} may be reclaimed; "
+        f"needs {job.gpus} GPUs; {free} are free and {reclaimable} may be reclaimed; "
         f"starts when {max(1, job.gpus - free)} more are released{_holders(state)}"
     )
 
 
-def _would_fit_unprotected(search: claims.Search) -> bool:
-    """Whether it is only the victims' minimum run time that is waited for."""
-    return search.best() is not None
+def _shape_text(job: Job, shape: Shape, within_reach: int) -> str:
+    where = f"within one {shape.level}" if shape.level else "in the shape it asks for"
+    each = f" with {shape.per_node} on each node" if shape.per_node else ""
+    return (
+        f"needs {job.gpus} GPUs{each} {where}; {within_reach} are free or may be reclaimed, "
+        "but not in that shape"
+    )
 
 
 def _holders(state: State) -> str:
     """Who holds most."""
-    largest = sorted(state.holding.values(), key=lambda j: (-j.gpus, j.number))[:MOST_NAMED]
+    largest = nsmallest(MOST_NAMED, state.holding.values(), key=lambda j: (-j.gpus, j.number))
     named = ", ".join(f"{job.id} ({job.gpus})" for job in largest)
     return f"; most is held by {named}" if named else ""
 
@@ -169,11 +175,7 @@ def _claimed_nodes(turn: Turn, job: Job, order: Order) -> tuple[dict[str, int], 
 
 def _all_well(state: State) -> dict[str, int]:
     """What every node would have free if it were well, open, and none of its GPUs bad."""
-    return {
-        node.name: node.all & ~node.used & ~node.claimed
-        for node in state.nodes.values()
-        if node.usable != node.all
-    }
+    return {name: node.all & ~(node.used | node.claimed) for name, node in state.ill.items()}
 
 
 @contextmanager
@@ -199,7 +201,8 @@ def record(turn: Turn) -> None:
     state = turn.state
     order = Order(state, turn.now_ms)
     due_ms = state.cell.causes_ms + state.cell.policy["cause_interval"]
-    if state.causes_stale and turn.now_ms >= due_ms:
+    overdue = turn.now_ms >= due_ms + PATIENCE * state.cell.policy["cause_interval"]
+    if state.causes_stale and (overdue or (not turn.decisions and turn.now_ms >= due_ms)):
         state.causes_stale = False
         waiting = sorted(
             (j for j in state.jobs.values() if j.phase is Phase.QUEUED), key=lambda j: j.number

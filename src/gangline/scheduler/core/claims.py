@@ -24,12 +24,12 @@ from gangline.events import decisions as d
 from gangline.events.decisions import Certificate, Health, Service
 from gangline.events.spec import JobClass
 from gangline.scheduler.core import plans, quota
+from gangline.scheduler.core.assumed import grace_ms, run_ms
 from gangline.scheduler.core.entities import Job, Node, Reservation
-from gangline.scheduler.core.fleet import Domain, Place, Shape, bits, mask_of
-from gangline.scheduler.core.lifecycle import Phase
+from gangline.scheduler.core.fleet import Domain, Place, Shape, bits, mask_of, take_bits
 from gangline.scheduler.core.order import Order
 from gangline.scheduler.core.policy import HOUR
-from gangline.scheduler.core.state import State, take_bits
+from gangline.scheduler.core.state import State
 from gangline.scheduler.core.turn import Turn
 
 FEW: Final = 10
@@ -58,13 +58,17 @@ def right_over(state: State, claimant: Job, victim: Job) -> str:
     """By which right the claimant may evict the victim now: `class`, `reclaim`, or none (empty)."""
     if not victim.spec.preemptible or victim.final:
         return ""
-    parts = quota.sides(state, claimant.spec.team, victim.spec.team)
-    same_team = claimant.spec.team == victim.spec.team
-    lower = victim.job_class < claimant.job_class
-    strong = lower and claimant.job_class >= JobClass.HIGH
+    return right_over_team(state, claimant, victim.spec.team, victim.job_class)
+
+
+def right_over_team(state: State, claimant: Job, team: str, job_class: int) -> str:
+    """The right over those of a team's gangs of one class that may be evicted at all."""
+    parts = quota.sides(state, claimant.spec.team, team)
+    same_team = claimant.spec.team == team
+    strong = job_class < claimant.job_class and claimant.job_class >= JobClass.HIGH
     if strong and (same_team or claimant.job_class is JobClass.URGENT or quota.above(parts)):
         return "class"
-    if same_team or victim.job_class is JobClass.URGENT:
+    if same_team or job_class == JobClass.URGENT:
         return ""
     if quota.inside(parts, claimant.gpus) and quota.above(parts):
         return "reclaim"
@@ -91,36 +95,63 @@ class Search:
         self.keeping = plans.Keeping(turn, claimant, order)
         self.undo: list[tuple[Node, int]] = []
         self.ignore_protection = False
+        self._rights: dict[tuple[str, int], str] = {}
 
     def may(self, victim: Job) -> str:
         """The right over a victim as things stand in the search, protection included."""
-        cause = right_over(self.state, self.claimant, victim)
+        cause = self._right(victim)
         if not cause or self.ignore_protection or self.claimant.job_class is JobClass.URGENT:
             return cause
         return "" if self.state.protected_until_ms(victim) > self.turn.now_ms else cause
 
+    def _right(self, victim: Job) -> str:
+        """The right over a victim, whatever protects it for now."""
+        if not victim.spec.preemptible or victim.final:
+            return ""
+        return self._right_over(victim.spec.team, victim.job_class)
+
+    def _right_over(self, team: str, job_class: int) -> str:
+        """The same for all of one team and class, until somebody's use changes."""
+        key = (team, int(job_class))
+        cause = self._rights.get(key)
+        if cause is None:
+            cause = self._rights[key] = right_over_team(self.state, self.claimant, team, job_class)
+        return cause
+
+    def reclaimable(self) -> int:
+        """GPUs of everybody whom it has a right to evict now, protected or not."""
+        return sum(
+            gpus
+            for team in self.state.teams.values()
+            for job_class, gpus in enumerate(team.evictable)
+            if gpus and self._right_over(team.name, job_class)
+        )
+
+    def in_reach(self) -> bool:
+        """Whether enough GPUs are free, leaving, or held by those whom it may evict."""
+        leaving = sum(job.gpus for job in self.state.leaving.values())
+        reach = self.tree.root.free + leaving
+        return reach + self.reclaimable() >= self.claimant.gpus
+
     def candidates(self) -> list[Victim]:
         """Everybody who might leave for the claimant, cheapest first.
 
-        Teams are judged when they are chosen.
+        Rights are judged again when somebody is chosen, as everybody who leaves changes them.
         """
-        taken = {v for r in self.state.reservations.values() for v in r.victims}
-        found = []
-        for job in self.state.holding.values():
-            if job.phase is Phase.STOPPING:
-                if job.id not in taken:
-                    found.append(Victim((-1, 0, job.gpus, job.number), job, ""))
-                continue
-            lower = job.job_class < self.claimant.job_class
-            if not job.spec.preemptible or not (lower or job.spec.team != self.claimant.spec.team):
-                continue
-            rank = (
-                int(job.job_class),
-                lost_gpu_ms(job, self.turn.now_ms),
-                job.gpus,
-                -job.number,
-            )
-            found.append(Victim(rank, job, "?"))
+        state = self.state
+        taken = {v for r in state.reservations.values() for v in r.victims}
+        found = [
+            Victim((-1, 0, job.gpus, job.number), job, "")
+            for job in state.leaving.values()
+            if job.id not in taken
+        ]
+        now_ms = self.turn.now_ms
+        for team in state.teams.values():
+            for job in team.gangs.values():
+                if job.stop_cause or not self._right(job):
+                    continue
+                lost = lost_gpu_ms(job, now_ms)
+                found.append(Victim((int(job.job_class), lost, job.gpus, -job.number), job, "?"))
         found.sort(key=lambda victim: victim.rank)
         return found
 
@@ -146,6 +177,7 @@ class Search:
         self._use(job, job.gpus)
 
     def _use(self, job: Job, gpus: int) -> None:
+        self._rights.clear()
         for team in self.state.chain(job.spec.team):
             team.used += gpus
         self.state.teams[job.spec.team].own += gpus
@@ -171,8 +203,11 @@ class Search:
 
     def best(self) -> Choice | None:
         """The cheapest victims for which the whole placement is proven."""
+        if not self.in_reach():
+            return None
         candidates = self.candidates()
-        if not candidates:
+        reach = self.tree.root.free + sum(victim.job.gpus for victim in candidates)
+        if not candidates or reach < self.claimant.gpus:
             return None
         choices = []
         for domain, inside in self._domains(candidates):
@@ -191,21 +226,21 @@ class Search:
         depth = self.tree.depth_of(self.shape.level)
         if not depth or depth >= len(self.tree.levels):
             return [(None, candidates)]
-        by_domain: dict[int, list[Victim]] = {}
-        gpus: dict[int, int] = {}
+        by_domain: dict[Domain, list[Victim]] = {}
+        gpus: dict[Domain, int] = {}
         for victim in candidates:
             for seat in victim.job.seats:
                 domain = self._ancestor(seat.node, depth)
                 if domain is None:
                     continue
-                inside = by_domain.setdefault(id(domain), [])
-                gpus[id(domain)] = gpus.get(id(domain), 0) + len(seat.gpus)
+                inside = by_domain.setdefault(domain, [])
+                gpus[domain] = gpus.get(domain, 0) + len(seat.gpus)
                 if not inside or inside[-1].job is not victim.job:
                     inside.append(victim)
         return [
-            (domain, by_domain[id(domain)])
+            (domain, by_domain[domain])
             for domain in self.tree.levels[depth]
-            if id(domain) in by_domain and domain.free + gpus[id(domain)] >= self.shape.gpus
+            if domain in by_domain and domain.free + gpus[domain] >= self.shape.gpus
         ]
 
     def _ancestor(self, node: str, depth: int) -> Domain | None:
@@ -341,7 +376,7 @@ def _evict(turn: Turn, job: Job, choice: Choice) -> None:
     )
     for victim in choice.victims:
         if victim.cause:
-            grace = plans.grace_ms(state, victim.job) if victim.job.started_ms else 0
+            grace = grace_ms(state.cell.policy, victim.job) if victim.job.started_ms else 0
             turn.decide(
                 d.GangPreempted(
                     job=victim.job.id,
@@ -365,7 +400,7 @@ def _evict(turn: Turn, job: Job, choice: Choice) -> None:
             job=job.id,
             kind="claim",
             start_ms=latest,
-            end_ms=latest + plans.run_ms(state, job),
+            end_ms=latest + run_ms(state.cell.policy, job),
             seats=seats,
             victims=tuple(victim.job.id for victim in choice.victims),
         )

@@ -82,6 +82,7 @@ class Job:
     spec: Spec = field(metadata=DERIVED)
     group: tuple[object, ...] = field(default=(), metadata=DERIVED)
     waiting_for: int = field(default=0, metadata=DERIVED)
+    ends_ms: int = field(default=0, metadata=DERIVED)
 
     @property
     def gpus(self) -> int:
@@ -168,12 +169,8 @@ class Node:
     stuck: int = field(default=0, metadata=DERIVED)
     avail: int = field(default=0, metadata=DERIVED)
     gangs: dict[str, int] = field(default_factory=dict, metadata=DERIVED)
+    all: int = field(default=0, metadata=DERIVED)
     rank: tuple[int, ...] = field(default=(), metadata=DERIVED)
-
-    @property
-    def all(self) -> int:
-        """The mask of all its GPUs."""
-        return (1 << self.gpus) - 1
 
     @property
     def health(self) -> Health:
@@ -186,17 +183,21 @@ class Node:
             return Health.SUSPECTED
         return Health.WELL
 
+    def __post_init__(self) -> None:
+        """`all` is the mask of all its GPUs."""
+        self.all = (1 << self.gpus) - 1
+
     @property
     def sound(self) -> int:
         """The mask of GPUs that are neither bad nor stuck with fenced processes."""
-        return self.all & ~self.bad & ~self.stuck
+        return self.all & ~(self.bad | self.stuck)
 
     @property
     def usable(self) -> int:
         """The mask of GPUs that new work could ever use as the node stands: well, open, not bad."""
-        if self.service is not Service.OPEN or self.health is not Health.WELL:
+        if self.lost or self.silent_ms or self.unready_until_ms or self.quarantined_until_ms:
             return 0
-        return self.sound
+        return self.all & ~(self.bad | self.stuck) if self.service is Service.OPEN else 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -216,14 +217,17 @@ class Team:
     by_model: Mapping[str, int] = field(default_factory=dict)
     usage: int = 0
     usage_ms: int = 0
-    # derived: GPUs held by its own jobs and by the whole branch, what will be held more (claims) or
-    # less (gangs that leave) of each, its jobs that wait, GPUs they want
+    # derived: its own jobs' gangs, and of their GPUs those that may be evicted, by class; GPUs held
+    # by its own jobs and by the whole branch; what will be held more (claims) or less (gangs that
+    # leave) of each; its jobs that wait, and the GPUs they want
     own: int = field(default=0, metadata=DERIVED)
     used: int = field(default=0, metadata=DERIVED)
     own_pledged: int = field(default=0, metadata=DERIVED)
     pledged: int = field(default=0, metadata=DERIVED)
     queued: int = field(default=0, metadata=DERIVED)
     wanted: int = field(default=0, metadata=DERIVED)
+    gangs: dict[str, Job] = field(default_factory=dict, metadata=DERIVED)
+    evictable: list[int] = field(default_factory=lambda: [0, 0, 0, 0], metadata=DERIVED)
     children: list[Team] = field(default_factory=list, metadata=DERIVED)
     up: Team | None = field(default=None, metadata=DERIVED)
 

@@ -6,7 +6,8 @@ from gangline.events.spec import Spec, TopologyKind
 from gangline.scheduler.core import quota
 from gangline.scheduler.core.entities import Node
 from gangline.scheduler.core.fleet import NODE_LEVEL, Shape
-from gangline.scheduler.core.state import State, matches
+from gangline.scheduler.core.keys import matches
+from gangline.scheduler.core.state import State
 
 Answer = tuple[str, str, str]
 

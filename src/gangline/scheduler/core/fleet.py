@@ -355,6 +355,17 @@ def lowest_bits(mask: int, count: int) -> int:
     return chosen
 
 
+def take_bits(mask: int, count: int) -> int:
+    """The lowest `count` bits of the mask, or all where there are fewer."""
+    taken = 0
+    while mask and count:
+        low = mask & -mask
+        taken |= low
+        mask &= ~low
+        count -= 1
+    return taken
+
+
 def bits(mask: int) -> tuple[int, ...]:
     """The indices of the mask's bits, ascending."""
     return tuple(i for i in range(mask.bit_length()) if mask >> i & 1)

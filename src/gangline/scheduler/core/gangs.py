@@ -265,6 +265,10 @@ def release(turn: Turn, job: Job) -> None:
 
 def _release_cause(job: Job) -> StopCause:
     """Why a gang is out. A failure in a grace counts as the stop it was told of."""
+    machine = any(e.reason == "infrastructure" for e in job.ended)
+    if machine and job.stop_cause == StopCause.USER:
+        # What looked like the program's failure came of a node that was lost meanwhile.
+        return StopCause.INFRASTRUCTURE
     if job.stop_cause:
         return StopCause(job.stop_cause)
     if any(_failed(e.code, e.reason) for e in job.ended):

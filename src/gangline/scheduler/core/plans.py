@@ -10,44 +10,36 @@ expires at its time, and is made again only when gangs came or went on its own n
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterator
 from contextlib import contextmanager
+from heapq import merge
 
 from gangline.events import decisions as d
+from gangline.scheduler.core.assumed import grace_ms, run_ms
 from gangline.scheduler.core.entities import Job, Node, Reservation
-from gangline.scheduler.core.fleet import Place, Shape, Tree
+from gangline.scheduler.core.fleet import Place, Shape, Tree, take_bits
 from gangline.scheduler.core.lifecycle import Phase
 from gangline.scheduler.core.order import Order, is_past_bound
-from gangline.scheduler.core.state import State, take_bits
+from gangline.scheduler.core.state import State
 from gangline.scheduler.core.turn import Turn
 
 MOST_TRIES = 64
 
 
-def grace_ms(state: State, job: Job) -> int:
-    """Its own grace, or the policy's."""
-    own = job.spec.grace_ms
-    return state.cell.policy["preemption_grace"] if own is None else own
-
-
-def run_ms(state: State, job: Job, elapsed_ms: int = 0) -> int:
-    """How long an attempt is assumed to run from its start, grace included."""
-    if job.spec.limit_ms is not None:
-        left = max(0, job.spec.limit_ms - (job.resumed_ms if job.started_ms else job.saved_ms))
-    else:
-        left = state.cell.policy["default_limit"]
-        while left <= elapsed_ms:
-            left *= 2
-    return left + grace_ms(state, job)
-
-
 def ends_ms(state: State, job: Job, now_ms: int) -> int:
-    """When a gang that holds GPUs is assumed to be out; may be past for one that is overdue."""
-    if job.phase is Phase.STOPPING:
-        return job.stop_ms + job.stop_grace_ms
-    if job.phase is Phase.STARTING:
-        return job.placed_ms + run_ms(state, job)
-    return job.started_ms + run_ms(state, job, now_ms - job.started_ms)
+    """When a gang that holds GPUs is assumed to be out; may be past for one that is overdue.
+
+    Without a declared limit, the default is doubled each time it is outlived.
+    """
+    if job.ends_ms > now_ms or job.spec.limit_ms is not None or job.phase is Phase.STOPPING:
+        return job.ends_ms
+    grace = grace_ms(state.cell.policy, job)
+    since = job.started_ms or job.placed_ms
+    left = job.ends_ms - since - grace
+    while since + left + grace <= now_ms:
+        left *= 2
+    return since + left + grace
 
 
 class Keeping:
@@ -60,7 +52,7 @@ class Keeping:
         self.job = job
         self.order = order
         self.mine = order.key(job)
-        self.end_ms = turn.now_ms + run_ms(self.state, job)
+        self.end_ms = turn.now_ms + run_ms(self.state.cell.policy, job)
 
     def binds(self, reservation: Reservation) -> bool:
         """Whether this reservation is to be respected by the job."""
@@ -132,13 +124,15 @@ def in_window(node: Node, from_ms: int, until_ms: int) -> bool:
 
 def drop_stale(turn: Turn) -> None:
     """Let go of plans whose time has come or whose nodes are gone or out."""
-    for reservation in list(turn.state.reservations.values()):
+    state = turn.state
+    for reservation in list(state.reservations.values()):
         if reservation.kind == "claim":
             continue
         if reservation.start_ms <= turn.now_ms:
             turn.decide(d.ReservationReleased(job=reservation.job, why="expired"))
-        elif not _stands(turn.state, reservation):
+        elif state.plans_doubted and not _stands(state, reservation):
             turn.decide(d.ReservationReleased(job=reservation.job, why="fault"))
+    state.plans_doubted = False
 
 
 def _stands(state: State, reservation: Reservation) -> bool:
@@ -156,7 +150,7 @@ def plan(turn: Turn, job: Job, shape: Shape, order: Order) -> None:
     firm = is_past_bound(state, job, turn.now_ms)
     if old is not None and not _due(turn, old, firm=firm):
         return
-    if old is None and not firm and not _among_first(turn, job, order):
+    if old is None and not firm and not among_first(turn, job, order):
         return
     found = _earliest(turn, job, shape, order)
     if found is None:
@@ -171,7 +165,7 @@ def plan(turn: Turn, job: Job, shape: Shape, order: Order) -> None:
             job=job.id,
             kind=kind,
             start_ms=start_ms,
-            end_ms=start_ms + run_ms(state, job),
+            end_ms=start_ms + run_ms(state.cell.policy, job),
             seats=seats,
         )
     )
@@ -184,105 +178,140 @@ def _due(turn: Turn, old: Reservation, *, firm: bool) -> bool:
     return old.disturbed and turn.now_ms >= turn.state.again_ms(old)
 
 
-def _among_first(turn: Turn, job: Job, order: Order) -> bool:
-    mine = order.key(job)
-    jobs = turn.state.jobs
-    ahead = sum(
-        1
-        for r in turn.state.reservations.values()
-        if r.kind != "claim" and order.key(jobs[r.job]) < mine
-    )
-    return ahead < turn.state.cell.policy["reservations"]
+def among_first(turn: Turn, job: Job, order: Order) -> bool:
+    """Whether there is a plan to be had for it: fewer than allowed stand before it in order."""
+    most = turn.state.cell.policy["reservations"]
+    keys = order.planned_keys()
+    return len(keys) < most or order.key(job) < keys[most - 1]
+
+
+Parts = tuple[tuple[str, int], ...]
+Event = tuple[int, int, Parts]
 
 
 def _earliest(turn: Turn, job: Job, shape: Shape, order: Order) -> tuple[int, Place] | None:
     """The earliest time at which the gang fits, and where, by the gangs' assumed ends."""
-    state = turn.state
-    tree = state.tree_for(shape.selector)
-    before = dict(tree.counted)
-    free = {name: free_on(state, name) for name in before}
-    events = _events(turn, job, order, free)
+    tree = turn.state.tree_for(shape.selector)
+    sweep = Sweep(turn, job, shape, tree)
     try:
-        for name, count in free.items():
-            tree.count(state.nodes[name], _clear(state, name, count, turn.now_ms, turn.now_ms))
-        return _sweep(turn, job, shape, tree, events=events, free=free)
+        sweep.keep_off(order)
+        return sweep.run()
     finally:
-        for name, count in before.items():
-            tree.count(state.nodes[name], count)
+        sweep.undo()
 
 
-def free_on(state: State, name: str) -> int:
-    """GPUs of a node that are free now."""
-    return state.nodes[name].avail.bit_count()
+class Sweep:
+    """A walk through the times at which GPUs become free, on the tree's own counts.
 
+    Undone at the end.
 
-def _clear(state: State, name: str, count: int, from_ms: int, until_ms: int) -> int:
-    """What of a node's free GPUs counts: none where a maintenance meets the time."""
-    node = state.nodes[name]
-    if node.windows and in_window(node, from_ms, until_ms):
-        return 0
-    return max(0, count)
-
-
-def _events(
-    turn: Turn, job: Job, order: Order, free: dict[str, int]
-) -> list[tuple[int, int, tuple[tuple[str, int], ...]]]:
-    """When GPUs become free: (time, tie, ((node, GPUs)…)).
-
-    Reservations ahead are taken off `free` until they end.
+    free: GPUs of a node at the time reached, less what is kept there for others; may be negative.
     """
-    state = turn.state
-    events: list[tuple[int, int, tuple[tuple[str, int], ...]]] = []
-    claimed = {v for r in state.reservations.values() if r.kind == "claim" for v in r.victims}
-    for gang in state.holding.values():
-        if gang.id in claimed:
-            continue
-        parts = tuple(
-            (seat.node, len(seat.gpus))
-            for seat in gang.seats
-            if seat.node in free and state.nodes[seat.node].usable
-        )
-        events.append((ends_ms(state, gang, turn.now_ms), gang.number, parts))
-    keeping = Keeping(turn, job, order)
-    for reservation in state.reservations.values():
-        other = state.jobs[reservation.job]
-        parts = tuple((s.node, s.gpus) for s in reservation.seats if s.node in free)
-        if reservation.kind == "claim":
-            events.append((reservation.end_ms, other.number, parts))
-        elif reservation.job != job.id and (
-            reservation.kind == "firm" or keeping.ahead(reservation)
-        ):
+
+    def __init__(self, turn: Turn, job: Job, shape: Shape, tree: Tree) -> None:
+        """For a gang that does not fit now."""
+        self.turn = turn
+        self.state = turn.state
+        self.job = job
+        self.shape = shape
+        self.tree = tree
+        self.takes_ms = run_ms(turn.state.cell.policy, job)
+        self.before: dict[str, int] = {}
+        self.free: dict[str, int] = {}
+        self.later: list[Event] = []
+
+    def keep_off(self, order: Order) -> None:
+        """Take off what reservations ahead keep, until they end."""
+        keeping = Keeping(self.turn, self.job, order)
+        for reservation in self.state.reservations.values():
+            if reservation.job == self.job.id:
+                continue
+            claim = reservation.kind == "claim"
+            if not claim and reservation.kind != "firm" and not keeping.ahead(reservation):
+                continue
+            other = self.state.jobs[reservation.job]
+            parts = tuple((s.node, s.gpus) for s in reservation.seats)
+            if not claim:
+                for name, gpus in parts:
+                    self._add(name, -gpus)
+            self.later.append((reservation.end_ms, other.number, parts))
+        self.later.sort()
+        for name in self.state.windowed:
+            self._add(name, 0)
+
+    def _add(self, name: str, gpus: int) -> None:
+        """So many GPUs of a node become free."""
+        counted = self.tree.counted.get(name)
+        if counted is None:
+            return
+        if name not in self.free:
+            self.before[name] = self.free[name] = counted
+        self.free[name] += gpus
+        self.tree.count(self.state.nodes[name], max(0, self.free[name]))
+
+    def undo(self) -> None:
+        """Count again what is really free."""
+        for name, counted in self.before.items():
+            self.tree.count(self.state.nodes[name], counted)
+
+    def run(self) -> tuple[int, Place] | None:
+        """The first time at which the whole gang fits."""
+        tries = 0
+        at_ms = 0
+        for event_ms, _, parts in self._events():
+            if event_ms != at_ms and at_ms and self.tree.holds(self.tree.root, self.shape):
+                place = self._place(at_ms)
+                tries += 1
+                if place is not None or tries >= MOST_TRIES:
+                    return None if place is None else (max(at_ms, self.turn.now_ms + 1), place)
+            at_ms = event_ms
             for name, gpus in parts:
-                free[name] -= gpus
-            events.append((reservation.end_ms, other.number, parts))
-    events.sort()
-    return events
-
-
-def _sweep(
-    turn: Turn,
-    job: Job,
-    shape: Shape,
-    tree: Tree,
-    *,
-    events: list[tuple[int, int, tuple[tuple[str, int], ...]]],
-    free: dict[str, int],
-) -> tuple[int, Place] | None:
-    state = turn.state
-    takes_ms = run_ms(state, job)
-    tries = 0
-    for index, (at_ms, _, parts) in enumerate(events):
-        for name, gpus in parts:
-            free[name] += gpus
-            tree.count(state.nodes[name], _clear(state, name, free[name], at_ms, at_ms + takes_ms))
-        if index + 1 < len(events) and events[index + 1][0] == at_ms:
-            continue
-        if not tree.holds(tree.root, shape):
-            continue
-        place = tree.find(shape)
-        if place is not None:
-            return max(at_ms, turn.now_ms + 1), place
-        tries += 1
-        if tries >= MOST_TRIES:
+                self._add(name, gpus)
+        if not at_ms or not self.tree.holds(self.tree.root, self.shape):
             return None
-    return None
+        place = self._place(at_ms)
+        return None if place is None else (max(at_ms, self.turn.now_ms + 1), place)
+
+    def _place(self, at_ms: int) -> Place | None:
+        """A place at that time, on nodes that no announced maintenance takes meanwhile."""
+        hidden = []
+        for name in self.state.windowed:
+            node = self.state.nodes.get(name)
+            if node is None or not in_window(node, at_ms, at_ms + self.takes_ms):
+                continue
+            if self.tree.counted.get(name):
+                hidden.append((node, self.tree.counted[name]))
+                self.tree.count(node, 0)
+        place = self.tree.find(self.shape)
+        for node, counted in hidden:
+            self.tree.count(node, counted)
+        return place
+
+    def _events(self) -> Iterator[Event]:
+        """When GPUs become free, in order of time: gangs that end, reservations that end."""
+        claimed = {
+            name
+            for reservation in self.state.reservations.values()
+            if reservation.kind == "claim"
+            for name in reservation.victims
+        }
+        yield from merge(self._ends(claimed), self.later)
+
+    def _ends(self, claimed: set[str]) -> Iterator[Event]:
+        now_ms = self.turn.now_ms
+        overdue: list[Event] = []
+        for end_ms, number, gang in self.state.ends:
+            if gang.id in claimed:
+                continue
+            parts = tuple(
+                (seat.node, len(seat.gpus))
+                for seat in gang.seats
+                if (node := self.state.nodes.get(seat.node)) is not None and node.usable
+            )
+            if end_ms <= now_ms:
+                insort(overdue, (ends_ms(self.state, gang, now_ms), number, parts))
+                continue
+            while overdue and overdue[0][:2] < (end_ms, number):
+                yield overdue.pop(0)
+            yield end_ms, number, parts
+        yield from overdue

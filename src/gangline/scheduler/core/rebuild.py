@@ -60,6 +60,9 @@ def rearm(state: State) -> None:
     """Set every timer anew, from the entities alone; also forgets what was answered."""
     state.timers = []
     state.answered = {}
+    state.plans_doubted = True
+    for job in state.holding.values():
+        state.expect_end(job)
     for job in state.jobs.values():
         _arm_job(state, job)
     for node in state.nodes.values():

@@ -21,8 +21,9 @@ from gangline.scheduler.core import claims, plans, quota
 from gangline.scheduler.core.entities import Job, Reservation
 from gangline.scheduler.core.fit import shape_of_spec
 from gangline.scheduler.core.fleet import ROOT_LEVEL, Place, bits, lowest_bits
+from gangline.scheduler.core.keys import GroupKey
 from gangline.scheduler.core.order import Order, OrderKey
-from gangline.scheduler.core.state import GroupKey
+from gangline.scheduler.core.state import State
 from gangline.scheduler.core.turn import Turn
 
 PLACED: Final = "placed"
@@ -43,7 +44,7 @@ def _pass(turn: Turn) -> bool:
     """Try every group that has no answer yet; whether any had none."""
     state = turn.state
     epoch = state.epoch
-    asked = [g for g in state.groups if state.answered.get(g) != epoch]
+    asked = [group for group in state.groups if must_ask(state, group)]
     if not asked:
         return False
     order = Order(state, turn.now_ms)
@@ -63,6 +64,22 @@ def _pass(turn: Turn) -> bool:
             continue
         _try_head(turn, order, heap, group=group, index=index, epoch=epoch)
     return True
+
+
+def must_ask(state: State, group: GroupKey) -> bool:
+    """Whether a group's answer may be another one than it was.
+
+    More room is no news for gangs that want more than all that is free, unless they may claim.
+    """
+    answered = state.answered.get(group, -1)
+    if answered == state.epoch:
+        return False
+    head = state.groups[group][0][2]
+    known = max(state.all_epoch, state.team_epochs.get(head.spec.team, 0))
+    if answered < known or head.gpus <= state.tree.root.free or claims.may_claim(state, head):
+        return True
+    state.answered[group] = state.epoch
+    return False
 
 
 def _try_head(
@@ -97,6 +114,8 @@ def _plan_others(turn: Turn, group: GroupKey, index: int, order: Order) -> None:
     members = state.groups.get(group, [])
     most = state.cell.policy["reservations"]
     for _, _, job in members[index : index + most]:
+        if job.id not in state.reservations and not plans.among_first(turn, job, order):
+            return
         if quota.barrier(state, job.spec.team, job.gpus, preemptible=job.spec.preemptible) is None:
             plans.plan(turn, job, shape_of_spec(job.spec), order)
 
@@ -187,11 +206,11 @@ def span(turn: Turn, names: list[str]) -> tuple[str, int]:
     if len(names) == 1:
         return "node", 1
     tree = turn.state.tree
-    domains = {id(tree.leaf_of[name]): tree.leaf_of[name] for name in names}
+    domains = dict.fromkeys(tree.leaf_of[name] for name in names)
     crossed = len(names)
     while len(domains) > 1:
         crossed = len(domains)
-        above = [domain.parent for domain in domains.values()]
-        domains = {id(parent): parent for parent in above if parent is not None}
-    lowest = next(iter(domains.values()))
+        above = [domain.parent for domain in domains]
+        domains = dict.fromkeys(parent for parent in above if parent is not None)
+    lowest = next(iter(domains))
     return (lowest.level or ROOT_LEVEL), crossed

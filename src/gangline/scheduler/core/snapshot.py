@@ -28,8 +28,9 @@ from gangline.scheduler.core.entities import (
     Reservation,
     Team,
 )
+from gangline.scheduler.core.keys import key_of
 from gangline.scheduler.core.rebuild import rebuild
-from gangline.scheduler.core.state import State, key_of
+from gangline.scheduler.core.state import State
 
 KINDS: Final[tuple[type, ...]] = (Cell, Team, Node, Job, Reservation, Done)
 STATE_SCHEMA: Final = 1

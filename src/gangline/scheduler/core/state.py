@@ -9,13 +9,14 @@ alone (`rebuild`), which is how a snapshot becomes a state.
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import Final
 
 from gangline.events.decisions import Outcome
 from gangline.scheduler.core import policy
+from gangline.scheduler.core.assumed import assumed_end_ms
 from gangline.scheduler.core.entities import (
     Cell,
     Done,
@@ -26,7 +27,8 @@ from gangline.scheduler.core.entities import (
     Reservation,
     Team,
 )
-from gangline.scheduler.core.fleet import Tree, mask_of
+from gangline.scheduler.core.fleet import Tree, mask_of, take_bits
+from gangline.scheduler.core.keys import GroupKey, group_of, key_of, matches
 from gangline.scheduler.core.lifecycle import Phase
 from gangline.scheduler.core.usage import grown
 
@@ -34,7 +36,6 @@ ROOT: Final = ""
 NEVER: Final = 1 << 62
 HOLDING: Final = (Phase.STARTING, Phase.RUNNING, Phase.STOPPING)
 
-GroupKey = tuple[object, ...]
 TimerKey = tuple[int, str, str]
 
 
@@ -72,6 +73,13 @@ class State:
         self.hashes: dict[tuple[str, str], int] = {}
         self.digest_sum = 0
         self.epoch = 0
+        self.all_epoch = 0
+        self.team_epochs: dict[str, int] = {}
+        self.ill: dict[str, Node] = {}
+        self.ends: list[tuple[int, int, Job]] = []
+        self.leaving: dict[str, Job] = {}
+        self.plans_doubted = False
+        self.plans_changed = 0
         self.causes_stale = False
 
     # --- touching ---------------------------------------------------------------------------------
@@ -85,8 +93,33 @@ class State:
         heappush(self.timers, (at_ms, kind, name))
 
     def freed(self) -> None:
-        """Something that waits may start now: answers that were no may be yes."""
+        """Anything that waits may start now, or have rights it had not.
+
+        Every group is asked again.
+        """
         self.epoch += 1
+        self.all_epoch = self.epoch
+        self.causes_stale = True
+
+    def eased(self, team: str) -> None:
+        """A team uses less: it and those under the same limits may have rights they had not.
+
+        Of the others, those are asked again that want no more than is free, or may claim.
+        """
+        if self.lending_limited:
+            self.freed()
+            return
+        self.epoch += 1
+        top = team
+        for above in self.chain(team):
+            self.team_epochs[above.name] = self.epoch
+            top = above.name
+        # A limit of an ancestor binds the whole branch below it.
+        pending = list(self.teams[top].children)
+        while pending:
+            below = pending.pop()
+            self.team_epochs[below.name] = self.epoch
+            pending.extend(below.children)
         self.causes_stale = True
 
     # --- nodes ------------------------------------------------------------------------------------
@@ -114,6 +147,7 @@ class State:
     def leave_node(self, node: Node) -> None:
         """Undo what a node brought."""
         self.capacity -= node.gpus
+        self.ill.pop(node.name, None)
         self.fits = {}
         for tree in self.trees.values():
             if node.name in tree.counted:
@@ -121,11 +155,14 @@ class State:
 
     def refresh(self, node: Node) -> None:
         """Count its free GPUs again; more than before is news for the queue."""
-        avail = node.usable & ~node.used & ~node.claimed
+        usable = node.usable
+        if usable == node.all:
+            self.ill.pop(node.name, None)
+        else:
+            self.ill[node.name] = node
+        avail = usable & ~(node.used | node.claimed)
         if avail & ~node.avail:
-            self.freed()
-        elif avail != node.avail:
-            self.causes_stale = True
+            self.epoch += 1
         self.set_avail(node, avail)
 
     def set_avail(self, node: Node, avail: int) -> None:
@@ -152,7 +189,10 @@ class State:
             self.refresh(node)
             self.touched[seat.node] = None
         self.holding[job.id] = job
+        self.teams[job.spec.team].gangs[job.id] = job
+        self.count_evictable(job, job.gpus)
         self.use(job.spec.team, job.gpus)
+        self.expect_end(job)
         if job.stop_cause:
             self.pledge(job.spec.team, -job.gpus)
 
@@ -166,9 +206,31 @@ class State:
             node.gangs.pop(job.id, None)
             self.touched[seat.node] = None
         del self.holding[job.id]
+        del self.teams[job.spec.team].gangs[job.id]
+        self.count_evictable(job, -job.gpus)
+        self.leaving.pop(job.id, None)
+        self.forget_end(job)
         self.use(job.spec.team, -job.gpus)
         if job.stop_cause:
             self.pledge(job.spec.team, job.gpus)
+
+    def count_evictable(self, job: Job, gpus: int) -> None:
+        """So many GPUs more of its team and class may be evicted; none of a gang that leaves."""
+        if job.spec.preemptible and not job.stop_cause:
+            self.teams[job.spec.team].evictable[job.job_class] += gpus
+
+    def expect_end(self, job: Job) -> None:
+        """Know when the gang is assumed to be out, from what is decided about it so far."""
+        self.forget_end(job)
+        job.ends_ms = assumed_end_ms(self.cell.policy, job)
+        insort(self.ends, (job.ends_ms, job.number, job))
+
+    def forget_end(self, job: Job) -> None:
+        """It is out, or is assumed to be out at another time."""
+        if job.ends_ms:
+            at = bisect_left(self.ends, (job.ends_ms, job.number))
+            del self.ends[at]
+            job.ends_ms = 0
 
     # --- teams ------------------------------------------------------------------------------------
 
@@ -192,7 +254,7 @@ class State:
             self.touch(team)
         self.teams[name].own += gpus
         if gpus < 0:
-            self.freed()
+            self.eased(name)
 
     def pledge(self, name: str, gpus: int) -> None:
         """A team's own jobs will hold so many GPUs more than now: claims, less what is leaving."""
@@ -367,13 +429,14 @@ class State:
                 self._claim(seat, seat.held)
         self.touch(reservation)
         self.wake(reservation.start_ms, "cycle")
+        self.plans_changed += 1
         if reservation.kind == "claim":
             job = self.jobs[reservation.job]
             self.ungroup(job)
             self.pledge_claim(job, 1)
 
-    def unreserve(self, job_id: str) -> None:
-        """Room is kept no longer."""
+    def unreserve(self, job_id: str, *, started: bool) -> None:
+        """Room is kept no longer. started: because the job has taken its place."""
         reservation = self.reservations.pop(job_id)
         for seat in reservation.seats:
             names = self.reserved_on[seat.node]
@@ -385,7 +448,13 @@ class State:
                 node.claimed &= ~seat.held
                 self.refresh(node)
         self.touch(reservation)
-        self.freed()
+        if started and reservation.kind != "claim":
+            # What was kept elsewhere is free; that one more may be planned for can wait a little.
+            self.epoch += 1
+            self.wake(self.cell.now_ms + self.cell.policy["replan_interval"], "cycle")
+        else:
+            self.freed()
+        self.plans_changed += 1
         job = self.jobs[job_id]
         if reservation.kind == "claim":
             self.pledge_claim(job, -1)
@@ -439,50 +508,3 @@ class State:
         """Whoever only folds has no use for timers that are past; a leader sets all anew."""
         while self.timers and self.timers[0][0] <= until_ms:
             heappop(self.timers)
-
-
-def key_of(entity: Entity) -> tuple[str, str]:
-    """What names an entity: its class and its own name."""
-    kind = type(entity).__name__
-    if isinstance(entity, Cell):
-        return kind, ""
-    if isinstance(entity, Reservation):
-        return kind, entity.job
-    if isinstance(entity, Job | Done):
-        return kind, entity.id
-    return kind, entity.name
-
-
-def matches(node: Node, selector: tuple[tuple[str, str], ...]) -> bool:
-    """Whether a node has all the labels."""
-    return all(node.labels.get(key) == value for key, value in selector)
-
-
-def selector_of(job: Job) -> tuple[tuple[str, str], ...]:
-    """A job's selector in a form that can be a key."""
-    return tuple(sorted(job.spec.selector.items())) if job.spec.selector else ()
-
-
-def group_of(job: Job) -> GroupKey:
-    """Jobs of one group get the same answer from one state of the fleet."""
-    spec = job.spec
-    return (
-        spec.team,
-        int(job.job_class),
-        spec.gpus,
-        spec.gpus_per_node or 0,
-        job.required_level,
-        spec.preemptible,
-        selector_of(job),
-    )
-
-
-def take_bits(mask: int, count: int) -> int:
-    """The lowest `count` bits of the mask, or all where there are fewer."""
-    taken = 0
-    while mask and count:
-        low = mask & -mask
-        taken |= low
-        mask &= ~low
-        count -= 1
-    return taken

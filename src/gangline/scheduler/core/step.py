@@ -1,8 +1,9 @@
 """`step`: facts in, decisions out; and when time alone would matter next.
 
-One step takes edges, then facts in the order control, jobs, nodes, then (when all inputs have been
-read to their ends) what is due by time, the answers that had to wait for that, the cycle, and the
-wait causes. Every decision is applied the moment it is made, so that the next line already sees it.
+One step takes edges, then facts in the order in which the driver gives them, then (when all inputs
+have been read to their ends) what is due by time, the answers that had to wait for that, the cycle,
+and the wait causes. Every decision is applied the moment it is made, so that the next line already
+sees it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,6 @@ LOGIC_VERSION: Final = 1
 
 Handler = Callable[[Turn, Fact, Any], None]
 
-TOPIC_ORDER: Final[Mapping[str, int]] = {"control": 0, "jobs": 1, "nodes": 2}
 HANDLERS: Final[Mapping[str, Mapping[type, Any]]] = {
     "control": control.HANDLERS,
     "jobs": submissions.HANDLERS,
@@ -64,7 +64,7 @@ def step(
     turn = Turn(state, now_ms, caught_up)
     for edge in edges:
         _edge(turn, edge)
-    for fact in sorted(facts, key=lambda fact: TOPIC_ORDER.get(fact.topic, 3)):
+    for fact in facts:
         take(turn, fact)
     turn.tell_refusals()
     if caught_up:
