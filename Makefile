@@ -14,7 +14,7 @@ BENCH ?= bench.json
 BIN := .venv/bin
 STAMP := .venv/.stamp
 
-.PHONY: help setup demo up down test lint sim bench chaos-kafka experiments lock clean
+.PHONY: help setup demo up down test lint schemas sim bench chaos-kafka experiments lock clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,11 @@ lint: setup ## Style, types and the walls between rooms
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+schemas: setup ## Write anew what the code says: Avro files, docs/asyncapi.json, diagrams
+	$(BIN)/python -m gangline.events.schema_files
+	$(BIN)/python -m gangline.events.asyncapi > docs/asyncapi.json
+	$(BIN)/python -m gangline.scheduler.diagrams
 
 sim: setup ## A simulated busy fleet: the seeded simulation tests, printing their seeds
 	$(BIN)/python -m pytest tests/simulation tests/properties -s

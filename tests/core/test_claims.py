@@ -134,7 +134,7 @@ def test_protection_doubles_with_each_preemption() -> None:
 
     job = world.job("v")
 
-    assert world.state.protected_until_ms(job) == job.started_ms + 20 * make.MINUTE
+    assert protected_until_ms(world.state.cell.policy, job) == job.started_ms + 20 * make.MINUTE
 
 
 # --- whom it hits ---------------------------------------------------------------------------------

@@ -15,8 +15,11 @@ ENTRY_POINTS = {
     "gangline.checkpoint",
     "gangline.cli.demo_run",
     "gangline.cli.main",
+    "gangline.events.asyncapi",
+    "gangline.events.schema_files",
     "gangline.projections.bench",
     "gangline.projections.describe",
+    "gangline.scheduler.diagrams",
 }
 # Where a driver may be imported: one module each (a file, or a package of few), or one room.
 DRIVERS = {
