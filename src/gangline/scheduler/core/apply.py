@@ -13,6 +13,7 @@ from typing import Any, Final
 from gangline.events import codec
 from gangline.events import decisions as d
 from gangline.scheduler.core import apply_fleet
+from gangline.scheduler.core.assumed import NEVER, protected_until_ms
 from gangline.scheduler.core.entities import (
     Done,
     Job,
@@ -28,7 +29,6 @@ from gangline.scheduler.core.lifecycle import BrokenInvariantError, Phase, moved
 from gangline.scheduler.core.policy import HOUR
 from gangline.scheduler.core.state import State
 
-NEVER: Final = 1 << 62
 FENCED: Final = "fenced"
 
 
@@ -231,7 +231,7 @@ def _gang_started(state: State, decision: d.GangStarted) -> None:
     state.expect_end(job)
     if job.spec.limit_ms is not None:
         state.wake(job.started_ms + job.spec.limit_ms - job.resumed_ms, "limit", job.id)
-    state.wake(state.protected_until_ms(job), "protection", job.id)
+    state.wake(protected_until_ms(state.cell.policy, job), "protection", job.id)
     _touch_nodes(state, job)
 
 
@@ -375,16 +375,18 @@ def _linger(state: State, job: Job, name: str) -> None:
 
 
 def _hand_to_claims(state: State, job: Job) -> None:
-    """What a leaving gang held goes first to the claims on its nodes."""
+    """What a leaving gang held goes first to the claim that it leaves for, then to others."""
+    whose = ""
     for reservation in state.reservations.values():
         if job.id in reservation.victims:
+            whose = reservation.job
             reservation.victims = tuple(v for v in reservation.victims if v != job.id)
             state.touch(reservation)
     for seat in job.seats:
         node = state.nodes.get(seat.node)
         if node is not None and node.name in state.reserved_on:
             free = mask_of(seat.gpus) & node.sound & ~node.used & ~node.claimed
-            state.keep_for_claim(node, free)
+            state.keep_for_claim(node, free, first=whose)
 
 
 def _reservation_planned(state: State, decision: d.ReservationPlanned) -> None:

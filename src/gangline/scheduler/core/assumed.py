@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from gangline.scheduler.core.entities import Job
 from gangline.scheduler.core.lifecycle import Phase
+
+NEVER: Final = 1 << 62
 
 
 def grace_ms(policy: Mapping[str, int], job: Job) -> int:
@@ -29,3 +32,15 @@ def assumed_end_ms(policy: Mapping[str, int], job: Job) -> int:
     if job.phase is Phase.STOPPING:
         return job.stop_ms + job.stop_grace_ms
     return (job.started_ms or job.placed_ms) + run_ms(policy, job)
+
+
+def protected_until_ms(policy: Mapping[str, int], job: Job) -> int:
+    """Until when an attempt may not be reclaimed by others than `urgent`.
+
+    NEVER before it has started.
+    """
+    doubled = policy["min_runtime"] << min(job.preemptions, 30)
+    least = min(doubled, max(policy["min_runtime"], policy["min_runtime_max"]))
+    if not least:
+        return 0
+    return job.started_ms + least if job.started_ms else NEVER

@@ -24,7 +24,7 @@ from gangline.events import decisions as d
 from gangline.events.decisions import Certificate, Health, Service
 from gangline.events.spec import JobClass
 from gangline.scheduler.core import plans, quota
-from gangline.scheduler.core.assumed import grace_ms, run_ms
+from gangline.scheduler.core.assumed import grace_ms, protected_until_ms, run_ms
 from gangline.scheduler.core.entities import Job, Node, Reservation
 from gangline.scheduler.core.fleet import Domain, Place, Shape, bits, mask_of, take_bits
 from gangline.scheduler.core.order import Order
@@ -102,7 +102,9 @@ class Search:
         cause = self._right(victim)
         if not cause or self.ignore_protection or self.claimant.job_class is JobClass.URGENT:
             return cause
-        return "" if self.state.protected_until_ms(victim) > self.turn.now_ms else cause
+        return (
+            "" if protected_until_ms(self.state.cell.policy, victim) > self.turn.now_ms else cause
+        )
 
     def _right(self, victim: Job) -> str:
         """The right over a victim, whatever protects it for now."""

@@ -6,6 +6,7 @@ forgets what was answered: at a takeover, and when the policy changes.
 
 from __future__ import annotations
 
+from gangline.scheduler.core.assumed import protected_until_ms
 from gangline.scheduler.core.entities import Job, Node, Reservation
 from gangline.scheduler.core.lifecycle import Phase
 from gangline.scheduler.core.state import HOLDING, State
@@ -87,7 +88,7 @@ def _arm_job(state: State, job: Job) -> None:
         since = max(job.stop_ms, state.cell.deadlines_from_ms)
         state.wake(since + job.stop_grace_ms + policy["stop_timeout"], "stop", job.id)
     if job.phase is Phase.RUNNING:
-        state.wake(state.protected_until_ms(job), "protection", job.id)
+        state.wake(protected_until_ms(state.cell.policy, job), "protection", job.id)
     if job.started_ms and job.spec.limit_ms is not None and job.phase is Phase.RUNNING:
         state.wake(job.started_ms + job.spec.limit_ms - job.resumed_ms, "limit", job.id)
 

@@ -33,7 +33,6 @@ from gangline.scheduler.core.lifecycle import Phase
 from gangline.scheduler.core.usage import grown
 
 ROOT: Final = ""
-NEVER: Final = 1 << 62
 HOLDING: Final = (Phase.STARTING, Phase.RUNNING, Phase.STOPPING)
 
 TimerKey = tuple[int, str, str]
@@ -269,18 +268,6 @@ class State:
         if not job.spec.preemptible:
             self.inside_claims[team] = self.inside_claims.get(team, 0) + sign
 
-    def protected_until_ms(self, job: Job) -> int:
-        """Until when an attempt may not be reclaimed by others than `urgent`.
-
-        NEVER before it has started.
-        """
-        policy_ = self.cell.policy
-        doubled = policy_["min_runtime"] << min(job.preemptions, 30)
-        least = min(doubled, max(policy_["min_runtime"], policy_["min_runtime_max"]))
-        if not least:
-            return 0
-        return job.started_ms + least if job.started_ms else NEVER
-
     def usage_of(self, team: Team, half_life_ms: int, now_ms: int | None = None) -> int:
         """Decayed GPU-milliseconds of the branch now."""
         now = self.cell.now_ms if now_ms is None else now_ms
@@ -484,12 +471,10 @@ class State:
         node.claimed |= mask
         self.refresh(node)
 
-    def keep_for_claim(self, node: Node, mask: int) -> None:
-        """GPUs that become free go to a claim on this node that still lacks some.
-
-        Earliest first.
-        """
-        for job_id in self.reserved_on.get(node.name, ()):
+    def keep_for_claim(self, node: Node, mask: int, *, first: str) -> None:
+        """GPUs that become free go to claims here that lack some: `first`, then the oldest."""
+        names = self.reserved_on.get(node.name, ())
+        for job_id in sorted(names, key=lambda name: name != first):
             reservation = self.reservations[job_id]
             if reservation.kind != "claim":
                 continue
@@ -501,8 +486,6 @@ class State:
                     node.claimed |= taken
                     mask &= ~taken
                     self.touch(reservation)
-
-    # --- timers -----------------------------------------------------------------------------------
 
     def forget_timers(self, until_ms: int) -> None:
         """Whoever only folds has no use for timers that are past; a leader sets all anew."""

@@ -25,10 +25,11 @@ from gangline.scheduler.core import (
     schedule,
     submissions,
 )
+from gangline.scheduler.core.assumed import NEVER
 from gangline.scheduler.core.entities import Node
 from gangline.scheduler.core.inputs import Fact
 from gangline.scheduler.core.lifecycle import Phase
-from gangline.scheduler.core.state import NEVER, State
+from gangline.scheduler.core.state import State
 from gangline.scheduler.core.turn import Refusal, Turn
 
 LOGIC_VERSION: Final = 1
