@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from gangline.events.spec import UNLIMITED
 from gangline.projections.ledger_fold import LOANS, Ledger, lending_of
 from gangline.replay.broken_rule import BrokenRuleError, Rule
 
@@ -60,7 +61,7 @@ class LedgerCheck:
                 raise BrokenRuleError(Rule.SUMS, f"{account} of {team} at {gpu_ms} GPU-ms")
 
     def _check_loans(self, model: Model, world: World) -> None:
-        if _over_promised(model):
+        if _is_moot(model):
             return
         lent: Counter[str] = Counter()
         for loan in lending_of(self._ledger.books).loans:
@@ -74,9 +75,6 @@ class LedgerCheck:
                 )
 
 
-def _over_promised(model: Model) -> bool:
-    """Whether children are guaranteed more than their parent: whose loan is whose is moot then."""
-    promised: Counter[str] = Counter()
-    for team in model.teams.values():
-        promised[team.parent] += team.guaranteed
-    return any(promised[name] > team.guaranteed for name, team in model.teams.items())
+def _is_moot(model: Model) -> bool:
+    """Whether whose loan is whose is a matter of convention: in a tree, or beyond a lend limit."""
+    return any(team.parent or team.lend != UNLIMITED for team in model.teams.values())
