@@ -124,17 +124,17 @@ def test_a_protected_attempt_is_taken_as_soon_as_it_is_not_any_more() -> None:
 
 
 def test_protection_doubles_with_each_preemption() -> None:
-    """So that every job gets on."""
+    """So that every job gets on: it was preempted once, and has twenty minutes now."""
     world = make.world(nodes=1, running=[make.gang("v", on="n0", job_class=make.LOW)])
     world.step(make.submitted("j", 8, job_class=make.URGENT))
     world.exits("v", reason="stopped")
     world.ready("j")
     world.exits("j")
     world.ready("v")
+    world.step(make.submitted("k", 8, job_class=make.HIGH))
 
-    job = world.job("v")
-
-    assert protected_until_ms(world.state.cell.policy, job) == job.started_ms + 20 * make.MINUTE
+    assert preempted(world.wait(20 * make.MINUTE - 1)) == set()
+    assert preempted(world.wait(1)) == {"v"}
 
 
 # --- whom it hits ---------------------------------------------------------------------------------
