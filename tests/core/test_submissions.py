@@ -374,6 +374,26 @@ def test_a_job_waits_for_all_that_it_names() -> None:
     assert world.state_of("next") == "starting"
 
 
+def test_nobody_waits_for_what_is_asked_for_later() -> None:
+    """Two that waited for each other would wait for ever; in the log one of them is the first."""
+    world = make.world(nodes=1)
+
+    world.step(make.submitted("j", after=("k",)), make.submitted("k", after=("j",)))
+
+    assert [world.state_of(one) for one in ("j", "k")] == ["rejected", "failed"]
+
+
+def test_a_task_does_not_wait_for_its_own_array() -> None:
+    """Nor does anybody wait for an array that comes later."""
+    world = make.world(nodes=1)
+
+    world.step(make.submitted("x", gpus=1, count=2, after=("x",)))
+    world.step(make.submitted("j", gpus=1, after=("y",)), make.submitted("y", gpus=1, count=2))
+
+    assert [world.state_of(one) for one in ("x.1", "x.2", "j")] == ["rejected"] * 3
+    assert world.state_of("y.1") == "starting"
+
+
 # --- holds ----------------------------------------------------------------------------------------
 
 

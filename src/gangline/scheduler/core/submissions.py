@@ -103,14 +103,25 @@ def refusal_of(turn: Turn, job: Job) -> tuple[str, str, str] | None:
     if job.spec.team not in state.teams:
         return "unknown_team", f"there is no team {job.spec.team}", ""
     for other in job.spec.after:
-        if other == job.id or not (
-            other in state.jobs or other in state.done or other in state.arrays
-        ):
+        if not _is_known(turn, job, other):
             return "unknown_job", f"there is no job {other} to wait for", ""
     level = job.spec.topology.level
     if level and state.tree.depth_of(level) is None:
         return "topology", f"the fleet has no level {level}", ""
     return never_fits(state, job.spec)
+
+
+def _is_known(turn: Turn, job: Job, other: str) -> bool:
+    """Whether a job or an array stands before this one in the log.
+
+    It may not wait for what comes later, nor for itself or its own array: nobody would ever start.
+    """
+    state = turn.state
+    first = f"{other}.1" if other in state.arrays else other
+    live = state.jobs.get(first)
+    if live is not None and live.number >= job.number:
+        return False
+    return other != job.array and (first in state.jobs or other in state.done or other != first)
 
 
 def refuse_job(turn: Turn, job: Job, *, reason: str, text: str, nearest: str) -> None:
