@@ -1,14 +1,8 @@
-"""Random lives of a small cell: everything that may happen does, by a seed.
-
-`python -m tests.core.life SEED STEPS` prints a line a step with the digest of the state and of all
-decisions so far; two processes must print the same.
-"""
+"""Random lives of a small cell: everything that may happen does, by a seed."""
 
 from __future__ import annotations
 
-import hashlib
 import random
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -179,20 +173,3 @@ class Life:
                 ]
             )
         ]
-
-
-def digests(seed: int, steps: int) -> list[str]:
-    """A line a step: the state's digest, and that of all decisions' bytes so far."""
-    life, so_far, lines = Life(seed), hashlib.blake2b(digest_size=32), []
-    done = 0
-    for _ in range(steps):
-        life.step()
-        for body in life.world.packed[done:]:
-            so_far.update(body)
-        done = len(life.world.packed)
-        lines.append(f"{core.state_digest(life.world.state).hex()} {so_far.hexdigest()}")
-    return lines
-
-
-if __name__ == "__main__":
-    sys.stdout.write("\n".join(digests(int(sys.argv[1]), int(sys.argv[2]))) + "\n")
