@@ -101,9 +101,9 @@ def heard(node: str, at_ms: int) -> Edge:
 
 
 def kinds(decisions: Sequence[object]) -> list[str]:
-    """The decisions' names, without what only tells of wait causes."""
+    """The decisions' names, without those that only tell what was found out and moved nothing."""
     names = [type(one).__name__ for one in decisions]
-    return [name for name in names if name != "WaitCauseChanged"]
+    return [name for name in names if name not in {"WaitCauseChanged", "QueueConsidered"}]
 
 
 def only(decisions: Sequence[Any], kind: type) -> Any:
