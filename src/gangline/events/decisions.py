@@ -22,8 +22,6 @@ from gangline.events.terms import (
     WaitCause,
 )
 
-# --- jobs -----------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobQueued:
@@ -124,9 +122,6 @@ class WaitCauseChanged:
     cause: WaitCause
     text: str
     certificate: Certificate = field(default_factory=Certificate)
-
-
-# --- gangs ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,9 +282,6 @@ class ReservationReleased:
     why: str
 
 
-# --- nodes ----------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAdded:
     """A node belongs to the fleet."""
@@ -383,9 +375,6 @@ class GpuReturned:
     gpu: int
 
 
-# --- teams, policy, leadership --------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamChanged:
     """A team as it is from now on. borrow, lend: GPUs, -1 for unlimited."""
@@ -425,6 +414,11 @@ class InputRejected:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QueueConsidered:
+    """Waiting jobs were asked for again and nothing followed; a replay asks at the same moments."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LeadershipTaken:
     """A scheduler leads from now on.
 
@@ -446,7 +440,7 @@ class LogicUpgraded:
     new_digest: bytes
 
 
-JobDecision = (
+Decision = (
     JobQueued
     | JobRejected
     | JobHeld
@@ -455,9 +449,7 @@ JobDecision = (
     | JobRequeued
     | JobFinished
     | WaitCauseChanged
-)
-GangDecision = (
-    GangPlaced
+    | GangPlaced
     | MembersReady
     | GangStarted
     | GangStartAborted
@@ -468,9 +460,7 @@ GangDecision = (
     | GangReleased
     | ReservationPlanned
     | ReservationReleased
-)
-NodeDecision = (
-    NodeAdded
+    | NodeAdded
     | NodeDropped
     | NodeBooted
     | NodeHealthChanged
@@ -478,9 +468,13 @@ NodeDecision = (
     | MaintenanceAnnounced
     | GpuWithdrawn
     | GpuReturned
+    | TeamChanged
+    | PolicyChanged
+    | InputRejected
+    | QueueConsidered
+    | LeadershipTaken
+    | LogicUpgraded
 )
-OtherDecision = TeamChanged | PolicyChanged | InputRejected | LeadershipTaken | LogicUpgraded
-Decision = JobDecision | GangDecision | NodeDecision | OtherDecision
 
 # The terms are to be had from here too.
 __all__ = [

@@ -412,7 +412,7 @@ def _reservation_released(state: State, decision: d.ReservationReleased) -> None
 
 
 QUIET: Final = frozenset(
-    {d.WaitCauseChanged, d.InputRejected, d.MembersReady, d.CheckpointRecorded}
+    {d.WaitCauseChanged, d.InputRejected, d.QueueConsidered, d.MembersReady, d.CheckpointRecorded}
 )
 """Decisions that give no waiting job another cause."""
 
@@ -447,6 +447,7 @@ APPLIERS: Final[Mapping[type, Callable[[State, Any], None]]] = {
     d.TeamChanged: apply_fleet.team_changed,
     d.PolicyChanged: apply_fleet.policy_changed,
     d.InputRejected: apply_fleet.input_rejected,
+    d.QueueConsidered: apply_fleet.queue_considered,
     d.LeadershipTaken: apply_fleet.leadership_taken,
     d.LogicUpgraded: apply_fleet.logic_upgraded,
 }

@@ -199,6 +199,10 @@ def input_rejected(_state: State, _decision: d.InputRejected) -> None:
     """Facts that change nothing."""
 
 
+def queue_considered(_state: State, _decision: d.QueueConsidered) -> None:
+    """That it was considered changes nothing that is kept."""
+
+
 def leadership_taken(state: State, decision: d.LeadershipTaken) -> None:
     """Somebody leads; deadlines that wait for facts start again."""
     cell = state.cell

@@ -204,6 +204,7 @@ def record(turn: Turn) -> None:
     overdue = turn.now_ms >= due_ms + PATIENCE * state.cell.policy["cause_interval"]
     if state.causes_stale and (overdue or (not turn.decisions and turn.now_ms >= due_ms)):
         state.causes_stale = False
+        turn.considered += 1
         waiting = sorted(
             (j for j in state.jobs.values() if j.phase is Phase.QUEUED), key=lambda j: j.number
         )

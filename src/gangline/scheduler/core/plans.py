@@ -28,12 +28,15 @@ MOST_TRIES = 64
 
 
 def ends_ms(state: State, job: Job, now_ms: int) -> int:
-    """When a gang that holds GPUs is assumed to be out; may be past for one that is overdue.
+    """When a gang that holds GPUs is assumed to be out.
 
-    Without a declared limit, the default is doubled each time it is outlived.
+    Without a declared limit, the default is doubled each time it is outlived; other gangs that are
+    overdue are given the time in which they must report.
     """
-    if job.ends_ms > now_ms or job.spec.limit_ms is not None or job.phase is Phase.STOPPING:
+    if job.ends_ms > now_ms:
         return job.ends_ms
+    if job.spec.limit_ms is not None or job.phase is Phase.STOPPING:
+        return now_ms + state.cell.policy["stop_timeout"]
     grace = grace_ms(state.cell.policy, job)
     since = job.started_ms or job.placed_ms
     left = job.ends_ms - since - grace
@@ -263,14 +266,19 @@ class Sweep:
                 place = self._place(at_ms)
                 tries += 1
                 if place is not None or tries >= MOST_TRIES:
-                    return None if place is None else (max(at_ms, self.turn.now_ms + 1), place)
+                    return None if place is None else (self._not_past(at_ms), place)
             at_ms = event_ms
             for name, gpus in parts:
                 self._add(name, gpus)
         if not at_ms or not self.tree.holds(self.tree.root, self.shape):
             return None
         place = self._place(at_ms)
-        return None if place is None else (max(at_ms, self.turn.now_ms + 1), place)
+        return None if place is None else (self._not_past(at_ms), place)
+
+    def _not_past(self, at_ms: int) -> int:
+        if at_ms > self.turn.now_ms:
+            return at_ms
+        return self.turn.now_ms + self.state.cell.policy["stop_timeout"]
 
     def _place(self, at_ms: int) -> Place | None:
         """A place at that time, on nodes that no announced maintenance takes meanwhile."""

@@ -47,6 +47,7 @@ def _pass(turn: Turn) -> bool:
     asked = [group for group in state.groups if must_ask(state, group)]
     if not asked:
         return False
+    turn.considered += len(asked)
     order = Order(state, turn.now_ms)
     heap = [(order.key(state.groups[g][0][2]), g, 0) for g in asked]
     heapify(heap)

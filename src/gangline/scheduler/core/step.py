@@ -73,6 +73,7 @@ def step(
         submissions.verify(turn)
         schedule.cycle(turn)
         causes.record(turn)
+        turn.tell_considered()
     return turn.decisions
 
 

@@ -36,12 +36,17 @@ class Refusal(StrEnum):
 
 @dataclass(slots=True)
 class Turn:
-    """A step under way. now_ms: its time. caught_up: all inputs were read to their ends."""
+    """A step under way.
+
+    now_ms: its time. caught_up: all inputs were read to their ends. considered: groups of waiting
+    jobs that were asked for.
+    """
 
     state: State
     now_ms: int
     caught_up: bool
     decisions: list[d.Decision] = field(default_factory=list)
+    considered: int = 0
     refused: dict[tuple[str, int, str, str], list[int]] = field(default_factory=dict)
 
     def decide(self, decision: d.Decision) -> None:
@@ -53,6 +58,11 @@ class Turn:
         """A fact changes nothing; refusals of one kind are told together at the end of the step."""
         key = (fact.topic, fact.partition, str(reason), detail)
         self.refused.setdefault(key, []).append(fact.offset)
+
+    def tell_considered(self) -> None:
+        """Say that jobs were asked for in vain, so that whoever replays this asks when we did."""
+        if self.considered and not self.decisions:
+            self.decide(d.QueueConsidered())
 
     def tell_refusals(self) -> None:
         """Decide the refusals gathered so far."""

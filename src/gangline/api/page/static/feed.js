@@ -34,6 +34,7 @@ const WORDS = {
   NodeBooted: (d) => ["came up", d.address],
   GpuWithdrawn: (d) => [`GPU ${d.gpu} is out`, d.fault],
   GpuReturned: (d) => [`GPU ${d.gpu} is back`, ""],
+  QueueConsidered: () => ["the queue was considered again", "nothing followed"],
   PolicyChanged: (d) => ["policy", Object.keys(d.values || {}).join(", ")],
   InputRejected: (d) => ["a fact changed nothing", `${d.reason} (${d.topic})`],
   LeadershipTaken: (d) => ["leads", `${d.leader}, term ${d.term} (${d.why})`],
