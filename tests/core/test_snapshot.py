@@ -58,7 +58,7 @@ def test_from_a_snapshot_on_the_same_is_decided(seed: int) -> None:
     state = core.load(core.dump(life.run(STEPS).state))
     told, taken = len(life.world.packed), len(life.world.inputs)
 
-    # Whoever restores takes the lead, and asks for every waiting job again; so does whoever reads on.
+    # Whoever restores takes the lead, and asks for every waiting job again.
     life.world.step(edges=[Edge(kind="led", node="s1", at_ms=life.world.now_ms, why="takeover")])
     life.run(40)
 

@@ -134,7 +134,7 @@ def _job_requeued(state: State, decision: d.JobRequeued) -> None:
     job.queued_ms = state.cell.now_ms
     job.retries_used = decision.retries_used
     job.not_before_ms = decision.not_before_ms
-    job.stop_cause = job.final = job.claimant = ""
+    job.stop_cause = job.final = ""
     if decision.not_before_ms:
         state.wake(decision.not_before_ms, "backoff", job.id)
     state.enqueue(job)
@@ -225,6 +225,7 @@ def _gang_started(state: State, decision: d.GangStarted) -> None:
     job = state.jobs[decision.job]
     job.phase = moved(job.phase, decision)
     job.starts += 1
+    job.claimant = ""
     job.started_ms = state.cell.now_ms
     job.resumed_ms = decision.resumed_ms
     job.address, job.port = decision.address, decision.port

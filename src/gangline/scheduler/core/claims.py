@@ -8,8 +8,9 @@ Who may take from whom:
 - the owner's right, of every class: a gang that is whole inside its team's guarantee takes back
 what was borrowed from it, from any class but `urgent`, as long as the victim's team is above its
 guarantee. Both are judged below the two teams' nearest common ancestor. A `preemptible=no` job is
-never a victim, an attempt is protected for its minimum run time (not from `urgent`), and gangs that
-are leaving anyway are waited for, not evicted twice.
+never a victim, an attempt is protected for its minimum run time (not from `urgent`), nobody evicts
+the one it was evicted for before it has started again, and gangs that are leaving anyway are waited
+for, not evicted twice.
 
 Victims: lowest class first, then least GPU-time lost, then fewest GPUs, then fewest jobs. A greedy
 choice is pruned of everybody it does not need; where the candidates are few, every smaller choice
@@ -56,7 +57,7 @@ class Choice(NamedTuple):
 
 def right_over(state: State, claimant: Job, victim: Job) -> str:
     """By which right the claimant may evict the victim now: `class`, `reclaim`, or none (empty)."""
-    if not victim.spec.preemptible or victim.final:
+    if not victim.spec.preemptible or victim.final or victim.id == claimant.claimant:
         return ""
     return right_over_team(state, claimant, victim.spec.team, victim.job_class)
 
@@ -108,7 +109,7 @@ class Search:
 
     def _right(self, victim: Job) -> str:
         """The right over a victim, whatever protects it for now."""
-        if not victim.spec.preemptible or victim.final:
+        if not victim.spec.preemptible or victim.final or victim.id == self.claimant.claimant:
             return ""
         return self._right_over(victim.spec.team, victim.job_class)
 
