@@ -1,0 +1,1 @@
+"""Gangline: an event-sourced scheduler for GPU training jobs."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 from gangline.replay.faults import parse_faults
 from gangline.replay.history import FileSource
 from gangline.replay.simulate import run
@@ -18,11 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.mark.xfail(
-    strict=False,
-    reason="a step that decides nothing takes timers and answers with it (State.timers, epoch, "
-    "answered), so that making the recorded steps alone again asks at other times",
-)
 def test_a_full_fleet_with_faults_is_proven(tmp_path: Path) -> None:
     """Queues, plans, borrowing, reclaim and faults for three days, byte for byte."""
     workload = make_workload(WorkloadSettings(nodes=40, jobs_per_day=100, days=3))
