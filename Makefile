@@ -43,7 +43,7 @@ down: ## Stop what `make up` started
 	$(BIN)/gangline down --dir $(DIR)
 
 test: lint ## Lint, then every test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: setup ## Style, types and the walls between rooms
 	$(BIN)/ruff check

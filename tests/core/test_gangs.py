@@ -476,3 +476,17 @@ def test_only_nodes_whose_assignment_may_have_changed_are_touched() -> None:
 
     assert set(core.take_touched(world.state)) == world.nodes_of("j")
     assert core.take_touched(world.state) == ()
+
+
+def test_what_breaks_while_it_is_told_to_stop_is_no_word_about_the_node() -> None:
+    """A cancelled job's supervisor may not even have begun; the node takes new work at once."""
+    world = make.world(nodes=1)
+    world.step(make.submitted("j", gpus=8))
+    world.ready("j")
+    world.step(f.JobCancelRequested(job="j"))
+
+    told = world.exits("j", reason="infrastructure")
+
+    assert make.of_kind(told, d.NodeHealthChanged) == []
+    world.step(make.submitted("next", gpus=8))
+    assert world.state_of("next") == "starting"

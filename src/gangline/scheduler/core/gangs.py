@@ -149,7 +149,7 @@ def member_exited(turn: Turn, fact: Fact, body: f.MemberExited) -> None:
     end_member(turn, job, body.node, code=body.code, signal=body.signal, reason=body.reason)
     if known is not None:
         return  # what was presumed is certain now: nothing of it lingers there
-    if body.reason == "infrastructure" and node is not None:
+    if body.reason == "infrastructure" and node is not None and not job.stop_cause:
         suspect_early(turn, job, node)
     after_end(turn, job)
 
