@@ -32,6 +32,8 @@ _CODES: Final = {
     "LogFileError": 2,
     "RebuildError": 1,
     "LogDifferenceError": 1,
+    "UnknownLogicError": 1,
+    "CheckpointError": 2,
     "ChainBrokenError": 1,
     "GanglineError": 1,
     "LogError": 1,
