@@ -11,7 +11,6 @@ from gangline.events.envelope import Event
 from gangline.events.log import Log, Message, Position, Topic
 from gangline.events.memory import MemoryLog
 from gangline.events.spec import CheckpointSpec, JobClass, Private, Spec
-from gangline.projections.steps import record_digest
 
 START_MS = 1_800_000_000_000
 """When stories begin: on a boundary of five minutes."""
@@ -65,7 +64,7 @@ class Story:
         )
         envelope = codec.envelope_for(batch, id=f"genesis-{self.seq}", actor="scheduler:s0")
         value = codec.encode(Event(envelope=envelope, body=batch))
-        self.digest = record_digest(value)
+        self.digest = codec.body_digest(value)
         return self.log.append([Message(topic=Topic.DECISIONS, value=value)])[0]
 
     def _consumed(self, count: int) -> tuple[InputRange, ...]:

@@ -230,3 +230,17 @@ def unpack(packed: batch.PackedDecision) -> decisions.Decision | None:
 def digest(data: bytes) -> bytes:
     """BLAKE2b-256, the digest of everything that is chained."""
     return hashlib.blake2b(data, digest_size=32).digest()
+
+
+@cache
+def _envelope_schema(fingerprint: bytes) -> Any:  # noqa: ANN401 - fastavro's own
+    schema = schemas.load(schemas.by_fingerprint()[fingerprint])
+    return fastavro.parse_schema(schema["fields"][0]["type"])
+
+
+def body_digest(value: bytes) -> bytes:
+    """The digest of a value's bare body: what the next record of a chain names."""
+    avro = avro_bytes(value)
+    source = BytesIO(avro)
+    fastavro.schemaless_reader(source, _envelope_schema(value[2:_SINGLE_HEADER_BYTES]), None)
+    return digest(avro[source.tell() :])

@@ -30,7 +30,6 @@ from gangline.events.spec import CheckpointSpec, Spec
 from gangline.projections.migrations import SCHEMA, migrate
 from gangline.projections.models import all_models
 from gangline.projections.projector import Pace, Session, connect
-from gangline.projections.steps import record_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -120,7 +119,7 @@ def make_log(jobs: int) -> tuple[MemoryLog, int]:
         )
         envelope = codec.envelope_for(batch, id=f"{CELL}-{seq}", actor="scheduler:bench")
         value = codec.encode(Event(envelope=envelope, body=batch))
-        digest = record_digest(value)
+        digest = codec.body_digest(value)
         count += len(decisions)
         messages.append(Message(topic=Topic.DECISIONS, value=value))
     log.append(messages)

@@ -8,13 +8,8 @@ stop: all views after it would be wrong, and none would say so.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cache
-from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import fastavro
-
-from gangline import schemas
 from gangline.events import codec
 from gangline.events.batch import DecisionBatch
 from gangline.events.log import Record
@@ -107,7 +102,7 @@ class Chain:
             genesis=batch.genesis,
             term=batch.term,
             seq=batch.seq,
-            digest=record_digest(record.value),
+            digest=codec.body_digest(record.value),
         )
         return batch
 
@@ -128,20 +123,6 @@ class Chain:
             inputs=inputs,
             items=items,
         )
-
-
-@cache
-def _envelope_schema(fingerprint: bytes) -> Any:  # noqa: ANN401 - fastavro's own
-    schema = schemas.load(schemas.by_fingerprint()[fingerprint])
-    return fastavro.parse_schema(schema["fields"][0]["type"])
-
-
-def record_digest(value: bytes) -> bytes:
-    """What the next record names as the digest of the one before it: of the bare body's bytes."""
-    avro = codec.avro_bytes(value)
-    source = BytesIO(avro)
-    fastavro.schemaless_reader(source, _envelope_schema(value[2:10]), None)
-    return codec.digest(avro[source.tell() :])
 
 
 def _batch(record: Record) -> DecisionBatch:

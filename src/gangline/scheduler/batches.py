@@ -8,13 +8,8 @@ carries the digest of the one before.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cache
-from io import BytesIO
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-import fastavro
-
-from gangline import schemas
 from gangline.events import codec
 from gangline.events.batch import DecisionBatch, Edge, InputRange, PackedDecision
 from gangline.events.envelope import Envelope, Event
@@ -101,7 +96,7 @@ def build(
             previous_digest=link.digest,
         )
         value = codec.encode(Event(envelope=envelope_of(batch, header.leader), body=batch))
-        link = Link(link.genesis, header.term, batch.seq, body_digest(value), header.now_ms)
+        link = Link(link.genesis, header.term, batch.seq, codec.body_digest(value), header.now_ms)
         records.append(BatchRecord(batch, value, link))
     return records
 
@@ -124,20 +119,6 @@ def _split(
         part.append(packed)
         size += own
     yield tuple(part)
-
-
-@cache
-def _envelope_schema(fingerprint: bytes) -> Any:  # noqa: ANN401 - fastavro's own
-    schema = schemas.load(schemas.by_fingerprint()[fingerprint])
-    return fastavro.parse_schema(schema["fields"][0]["type"])
-
-
-def body_digest(value: bytes) -> bytes:
-    """What the next record says of this one: the digest of its bare body as it stands there."""
-    avro = codec.avro_bytes(value)
-    source = BytesIO(avro)
-    fastavro.schemaless_reader(source, _envelope_schema(value[2:10]), None)
-    return codec.digest(avro[source.tell() :])
 
 
 class BrokenChainError(LogDifferenceError):
@@ -174,7 +155,7 @@ class Chain:
             if got < least:
                 expected = f"at least {least}"
                 raise BrokenChainError(record.position, what=what, expected=expected, got=got)
-        digest = body_digest(record.value)
+        digest = codec.body_digest(record.value)
         self.link = Link(batch.genesis, batch.term, batch.seq, digest, batch.now_ms)
         return batch
 
