@@ -14,10 +14,11 @@ from typing import Final
 
 from gangline.events import decisions as d
 from gangline.events.decisions import Certificate, WaitCause
-from gangline.scheduler.core import claims, plans, quota
+from gangline.scheduler.core import claims, quota
 from gangline.scheduler.core.entities import Job, Node
 from gangline.scheduler.core.fit import shape_of_spec
 from gangline.scheduler.core.fleet import Shape
+from gangline.scheduler.core.keeping import Keeping
 from gangline.scheduler.core.lifecycle import Phase
 from gangline.scheduler.core.order import Order
 from gangline.scheduler.core.state import State
@@ -161,7 +162,7 @@ def _claimed_nodes(turn: Turn, job: Job, order: Order) -> tuple[dict[str, int], 
     state = turn.state
     masks: dict[str, int] = {}
     names = []
-    keeping = plans.Keeping(turn, job, order)
+    keeping = Keeping(turn, job, order)
     for reservation in state.reservations.values():
         if reservation.kind != "claim" or not keeping.ahead(reservation):
             continue

@@ -24,10 +24,11 @@ from typing import Final, NamedTuple
 from gangline.events import decisions as d
 from gangline.events.decisions import Certificate, Health, Service
 from gangline.events.spec import JobClass
-from gangline.scheduler.core import plans, quota
+from gangline.scheduler.core import quota
 from gangline.scheduler.core.assumed import grace_ms, protected_until_ms, run_ms
 from gangline.scheduler.core.entities import Job, Node, Reservation
 from gangline.scheduler.core.fleet import Domain, Place, Shape, bits, mask_of, take_bits
+from gangline.scheduler.core.keeping import Keeping, ends_ms
 from gangline.scheduler.core.order import Order
 from gangline.scheduler.core.policy import HOUR
 from gangline.scheduler.core.state import State
@@ -93,7 +94,7 @@ class Search:
         self.claimant = claimant
         self.shape = shape
         self.tree = turn.state.tree_for(shape.selector)
-        self.keeping = plans.Keeping(turn, claimant, order)
+        self.keeping = Keeping(turn, claimant, order)
         self.undo: list[tuple[Node, int]] = []
         self.ignore_protection = False
         self._rights: dict[tuple[str, int], str] = {}
@@ -198,7 +199,7 @@ class Search:
             return None
         found = self.tree.find(self.shape, within=domain)
         if found is not None and not self.keeping.allows(found):
-            with self.keeping.without_kept():
+            with self.keeping.without_kept(self.tree):
                 found = self.tree.find(self.shape, within=domain)
         return found
 
@@ -346,10 +347,10 @@ def may_claim(state: State, job: Job) -> bool:
         return False
     if job.job_class >= JobClass.HIGH:
         return True
-    return any(
-        team.used + job.gpus <= team.guaranteed or quota.own_guarantee(team) >= job.gpus
-        for team in state.chain(job.spec.team)
-    )
+    team = state.teams[job.spec.team]
+    if quota.projected(team) + job.gpus <= team.guaranteed:
+        return True
+    return bool(team.children) and quota.own_guarantee(team) >= job.gpus
 
 
 def _within_cap(turn: Turn, job: Job, choice: Choice) -> bool:
@@ -391,7 +392,7 @@ def _evict(turn: Turn, job: Job, choice: Choice) -> None:
                     certificate=certificate,
                 )
             )
-        latest = max(latest, plans.ends_ms(state, victim.job, turn.now_ms))
+        latest = max(latest, ends_ms(state, victim.job, turn.now_ms))
     seats = tuple(
         d.ReservedSeat(
             node=node.name, gpus=count, held=bits(take_bits(free_before[node.name], count))

@@ -157,6 +157,18 @@ class Tree:
                 return depth
         return None
 
+    def fits(self, shape: Shape) -> bool:
+        """Whether `find` would find a place."""
+        if not self.holds(self.root, shape):
+            return False
+        limit = self.depth_of(shape.level)
+        if not limit:
+            return limit is not None
+        single = shape.gpus if shape.nodes in (0, 1) else 0
+        if single and single < len(self.root.at_least) and self.root.at_least[single]:
+            return True
+        return limit < len(self.levels) and any(self.holds(d, shape) for d in self.levels[limit])
+
     def find(self, shape: Shape, *, within: Domain | None = None) -> Place | None:
         """The best place for the shape among free GPUs, in a domain or anywhere.
 

@@ -12,114 +12,18 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Iterator
-from contextlib import contextmanager
 from heapq import merge
 
 from gangline.events import decisions as d
-from gangline.scheduler.core.assumed import grace_ms, run_ms
-from gangline.scheduler.core.entities import Job, Node, Reservation
-from gangline.scheduler.core.fleet import Place, Shape, Tree, take_bits
-from gangline.scheduler.core.lifecycle import Phase
+from gangline.scheduler.core.assumed import run_ms
+from gangline.scheduler.core.entities import Job, Reservation
+from gangline.scheduler.core.fleet import Place, Shape, Tree
+from gangline.scheduler.core.keeping import Keeping, ends_ms, in_window
 from gangline.scheduler.core.order import Order, is_past_bound
 from gangline.scheduler.core.state import State
 from gangline.scheduler.core.turn import Turn
 
 MOST_TRIES = 64
-
-
-def ends_ms(state: State, job: Job, now_ms: int) -> int:
-    """When a gang that holds GPUs is assumed to be out.
-
-    Without a declared limit, the default is doubled each time it is outlived; other gangs that are
-    overdue are given the time in which they must report.
-    """
-    if job.ends_ms > now_ms:
-        return job.ends_ms
-    if job.spec.limit_ms is not None or job.phase is Phase.STOPPING:
-        return now_ms + state.cell.policy["stop_timeout"]
-    grace = grace_ms(state.cell.policy, job)
-    since = job.started_ms or job.placed_ms
-    left = job.ends_ms - since - grace
-    while since + left + grace <= now_ms:
-        left *= 2
-    return since + left + grace
-
-
-class Keeping:
-    """Who must keep off what, as one waiting job sees it."""
-
-    def __init__(self, turn: Turn, job: Job, order: Order) -> None:
-        """For a job that would start now and be out at the latest at `end_ms`."""
-        self.turn = turn
-        self.state = turn.state
-        self.job = job
-        self.order = order
-        self.mine = order.key(job)
-        self.end_ms = turn.now_ms + run_ms(self.state.cell.policy, job)
-
-    def binds(self, reservation: Reservation) -> bool:
-        """Whether this reservation is to be respected by the job."""
-        if reservation.job == self.job.id or reservation.kind == "claim":
-            return False
-        if reservation.start_ms >= self.end_ms:
-            return False
-        return reservation.kind == "firm" or self.ahead(reservation)
-
-    def ahead(self, reservation: Reservation) -> bool:
-        """Whether the one it is for stands before the job in order."""
-        return self.order.key(self.state.jobs[reservation.job]) < self.mine
-
-    def kept(self, node: Node) -> int:
-        """How many of the node's free GPUs the job must leave alone."""
-        if node.windows and in_window(node, self.turn.now_ms, self.end_ms):
-            return node.gpus
-        kept = 0
-        for name in self.state.reserved_on.get(node.name, ()):
-            reservation = self.state.reservations[name]
-            if self.binds(reservation):
-                wanted = sum(s.gpus for s in reservation.seats if s.node == node.name)
-                kept += max(0, wanted - self._leaving(node, reservation.start_ms))
-        return kept
-
-    def _leaving(self, node: Node, by_ms: int) -> int:
-        """GPUs of the node whose gangs are assumed to be out by then."""
-        leaving = 0
-        for name, index in node.gangs.items():
-            gang = self.state.jobs[name]
-            if ends_ms(self.state, gang, self.turn.now_ms) <= by_ms:
-                leaving += len(gang.seats[index].gpus)
-        return leaving
-
-    def allows(self, place: Place) -> bool:
-        """Whether the place leaves alone what is kept."""
-        return all(
-            node.avail.bit_count() - count >= self.kept(node)
-            for node, count in place.parts
-            if node.windows or node.name in self.state.reserved_on
-        )
-
-    @contextmanager
-    def without_kept(self) -> Iterator[None]:
-        """The fleet as the job may use it."""
-        names = dict.fromkeys([*self.state.reserved_on, *self.state.windowed])
-        before: list[tuple[Node, int]] = []
-        for name in names:
-            node = self.state.nodes.get(name)
-            kept = self.kept(node) if node is not None and node.avail else 0
-            if node is not None and kept:
-                before.append((node, node.avail))
-                left = max(0, node.avail.bit_count() - kept)
-                self.state.set_avail(node, take_bits(node.avail, left))
-        try:
-            yield
-        finally:
-            for node, avail in before:
-                self.state.set_avail(node, avail)
-
-
-def in_window(node: Node, from_ms: int, until_ms: int) -> bool:
-    """Whether an announced maintenance of the node meets this stretch of time."""
-    return any(w.from_ms < until_ms and from_ms < w.until_ms for w in node.windows)
 
 
 # --- making plans ---------------------------------------------------------------------------------

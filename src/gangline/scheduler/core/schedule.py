@@ -20,7 +20,8 @@ from gangline.events.decisions import Certificate
 from gangline.scheduler.core import claims, plans, quota
 from gangline.scheduler.core.entities import Job, Reservation
 from gangline.scheduler.core.fit import shape_of_spec
-from gangline.scheduler.core.fleet import ROOT_LEVEL, Place, bits, lowest_bits
+from gangline.scheduler.core.fleet import ROOT_LEVEL, Place, Shape, bits, lowest_bits
+from gangline.scheduler.core.keeping import Keeping
 from gangline.scheduler.core.keys import GroupKey
 from gangline.scheduler.core.order import Order, OrderKey
 from gangline.scheduler.core.state import State
@@ -130,12 +131,8 @@ def attempt(turn: Turn, job: Job, order: Order) -> str:
     kept_off = False
     if stopped is None:
         tree = state.tree_for(shape.selector)
-        place = tree.find(shape)
-        if place is not None:
-            keeping = plans.Keeping(turn, job, order)
-            if not keeping.allows(place):
-                with keeping.without_kept():
-                    place = tree.find(shape)
+        if tree.fits(shape):
+            place = _free_place(turn, job, shape, order)
             if place is not None:
                 start(turn, job, place, order)
                 return PLACED
@@ -147,6 +144,19 @@ def attempt(turn: Turn, job: Job, order: Order) -> str:
     elif job.id in state.reservations:
         turn.decide(d.ReservationReleased(job=job.id, why="changed"))
     return JOB_WAITS if kept_off else GROUP_WAITS
+
+
+def _free_place(turn: Turn, job: Job, shape: Shape, order: Order) -> Place | None:
+    """The best place that leaves alone what is kept from the job."""
+    keeping = Keeping(turn, job, order)
+    tree = turn.state.tree_for(shape.selector)
+    if not keeping.leaves(tree, shape):
+        return None
+    place = tree.find(shape)
+    if place is not None and not keeping.allows(place):
+        with keeping.without_kept(tree):
+            place = tree.find(shape)
+    return place
 
 
 def start(turn: Turn, job: Job, place: Place, order: Order) -> None:

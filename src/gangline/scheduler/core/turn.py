@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from gangline.events import decisions as d
 from gangline.scheduler.core.apply import apply
@@ -39,7 +40,7 @@ class Turn:
     """A step under way.
 
     now_ms: its time. caught_up: all inputs were read to their ends. considered: groups of waiting
-    jobs that were asked for.
+    jobs that were asked for. remembered: what was worked out since the last decision.
     """
 
     state: State
@@ -48,10 +49,12 @@ class Turn:
     decisions: list[d.Decision] = field(default_factory=list)
     considered: int = 0
     refused: dict[tuple[str, int, str, str], list[int]] = field(default_factory=dict)
+    remembered: dict[Any, Any] = field(default_factory=dict)
 
     def decide(self, decision: d.Decision) -> None:
         """Make a decision: the state changes at once, and the batch will tell."""
         apply(self.state, decision, self.now_ms)
+        self.remembered.clear()
         self.decisions.append(decision)
 
     def refuse(self, fact: Fact, reason: Refusal, detail: str = "") -> None:
