@@ -19,6 +19,7 @@ is tried too.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Final, NamedTuple
 
 from gangline.events import decisions as d
@@ -26,7 +27,7 @@ from gangline.events.decisions import Certificate, Health, Service
 from gangline.events.spec import JobClass
 from gangline.scheduler.core import quota
 from gangline.scheduler.core.assumed import grace_ms, protected_until_ms, run_ms
-from gangline.scheduler.core.entities import Job, Node, Reservation
+from gangline.scheduler.core.entities import Job, Node, Reservation, Team
 from gangline.scheduler.core.fleet import Domain, Place, Shape, bits, mask_of, take_bits
 from gangline.scheduler.core.keeping import Keeping, ends_ms
 from gangline.scheduler.core.order import Order
@@ -60,11 +61,15 @@ def right_over(state: State, claimant: Job, victim: Job) -> str:
     """By which right the claimant may evict the victim now: `class`, `reclaim`, or none (empty)."""
     if not victim.spec.preemptible or victim.final or victim.id == claimant.claimant:
         return ""
-    return right_over_team(state, claimant, victim.spec.team, victim.job_class)
+    team, job_class = victim.spec.team, victim.job_class
+    return right_over_team(state, claimant, team, job_class, gpus=claimant.gpus)
 
 
-def right_over_team(state: State, claimant: Job, team: str, job_class: int) -> str:
-    """The right over those of a team's gangs of one class that may be evicted at all."""
+def right_over_team(state: State, claimant: Job, team: str, job_class: int, *, gpus: int) -> str:
+    """The right over those of a team's gangs of one class that may be evicted at all.
+
+    gpus: that the claimant comes to hold.
+    """
     parts = quota.sides(state, claimant.spec.team, team)
     same_team = claimant.spec.team == team
     strong = job_class < claimant.job_class and claimant.job_class >= JobClass.HIGH
@@ -72,7 +77,7 @@ def right_over_team(state: State, claimant: Job, team: str, job_class: int) -> s
         return "class"
     if same_team or job_class == JobClass.URGENT:
         return ""
-    if quota.inside(parts, claimant.gpus) and quota.above(parts):
+    if quota.inside(parts, gpus) and quota.above(parts):
         return "reclaim"
     return ""
 
@@ -98,6 +103,7 @@ class Search:
         self.undo: list[tuple[Node, int]] = []
         self.ignore_protection = False
         self._rights: dict[tuple[str, int], str] = {}
+        self._gpus = claimant.gpus
 
     def may(self, victim: Job) -> str:
         """The right over a victim as things stand in the search, protection included."""
@@ -119,7 +125,9 @@ class Search:
         key = (team, int(job_class))
         cause = self._rights.get(key)
         if cause is None:
-            cause = self._rights[key] = right_over_team(self.state, self.claimant, team, job_class)
+            cause = self._rights[key] = right_over_team(
+                self.state, self.claimant, team, job_class, gpus=self._gpus
+            )
         return cause
 
     def reclaimable(self) -> int:
@@ -133,9 +141,65 @@ class Search:
 
     def in_reach(self) -> bool:
         """Whether enough GPUs are free, leaving, or held by those whom it may evict."""
-        leaving = sum(job.gpus for job in self.state.leaving.values())
-        reach = self.tree.root.free + leaving
-        return reach + self.reclaimable() >= self.claimant.gpus
+        wanted = self.claimant.gpus - self.keeping.left(self.tree).free
+        if wanted <= 0:
+            return True
+        wanted -= leaving_gpus(self.turn)
+        return wanted <= 0 or (wanted <= self._most_of_any() and wanted <= self._most())
+
+    def _most_of_any(self) -> int:
+        """The most that any gang of its team and class may get; remembered."""
+        claimant = self.claimant
+        key = ("most", claimant.spec.team, int(claimant.job_class), self._protects())
+        found: int | None = self.turn.remembered.get(key)
+        if found is None:
+            self._gpus = 1
+            found = self.turn.remembered[key] = self._most()
+            self._gpus = claimant.gpus
+            self._rights.clear()
+        return found
+
+    def _protects(self) -> bool:
+        return self.claimant.job_class is not JobClass.URGENT and not self.ignore_protection
+
+    def _most(self) -> int:
+        """GPUs that it may get from all teams at most."""
+        protects = self._protects()
+        return sum(
+            self._most_from(team, protects=protects)
+            for team in self.state.teams.values()
+            if team.gangs
+        )
+
+    def _most_from(self, team: Team, *, protects: bool) -> int:
+        """GPUs that it may get from a team at most.
+
+        By a right over what is above the guarantee: what is above it, and what the last gang
+        brings beyond.
+        """
+        everything = limited = largest = 0
+        for job_class, gpus in enumerate(team.evictable):
+            cause = self._right_over(team.name, job_class) if gpus else ""
+            if not cause:
+                continue
+            open_to = evictable(self.turn, protects=protects)[team.name, job_class]
+            if self._bounded(team, job_class, cause):
+                limited += open_to.gpus
+                largest = max(largest, open_to.largest)
+            else:
+                everything += open_to.gpus
+        if limited:
+            parts = quota.sides(self.state, self.claimant.spec.team, team.name)
+            limited = min(limited, quota.excess(parts) + largest - 1)
+        return everything + limited
+
+    def _bounded(self, team: Team, job_class: int, cause: str) -> bool:
+        """Whether the right ends when the team is down to its guarantee."""
+        if cause == "reclaim":
+            return True
+        return self.claimant.job_class is not JobClass.URGENT and team.name != (
+            self.claimant.spec.team
+        )
 
     def candidates(self) -> list[Victim]:
         """Everybody who might leave for the claimant, cheapest first.
@@ -310,6 +374,48 @@ class Search:
             return incumbent
 
         return descend(0, best)
+
+
+class Evictable(NamedTuple):
+    """Gangs of one team and class that may be evicted: all their GPUs, and the largest's."""
+
+    gpus: int
+    largest: int
+
+
+NOBODY: Final = Evictable(0, 0)
+
+
+def leaving_gpus(turn: Turn) -> int:
+    """GPUs of gangs that leave anyway, and not for somebody; remembered until the next decision."""
+    found: int | None = turn.remembered.get("leaving")
+    if found is None:
+        state = turn.state
+        taken = {v for r in state.reservations.values() for v in r.victims}
+        found = sum(job.gpus for job in state.leaving.values() if job.id not in taken)
+        turn.remembered["leaving"] = found
+    return found
+
+
+def evictable(turn: Turn, *, protects: bool) -> defaultdict[tuple[str, int], Evictable]:
+    """What each team and class could lose; remembered until the next decision.
+
+    protects: without those that are protected for now.
+    """
+    key = ("evictable", protects)
+    found: defaultdict[tuple[str, int], Evictable] | None = turn.remembered.get(key)
+    if found is None:
+        found = turn.remembered[key] = defaultdict(lambda: NOBODY)
+        policy = turn.state.cell.policy
+        for job in turn.state.holding.values():
+            if not job.spec.preemptible or job.stop_cause:
+                continue
+            if protects and protected_until_ms(policy, job) > turn.now_ms:
+                continue
+            place = job.spec.team, int(job.job_class)
+            before = found[place]
+            found[place] = Evictable(before.gpus + job.gpus, max(before.largest, job.gpus))
+    return found
 
 
 def cost_of(victims: list[Victim]) -> tuple[int, ...]:

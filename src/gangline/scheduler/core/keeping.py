@@ -8,19 +8,44 @@ decision.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
+from operator import itemgetter
+from typing import Final, NamedTuple
 
 from gangline.scheduler.core.assumed import grace_ms, run_ms
 from gangline.scheduler.core.entities import Job, Node, Reservation
 from gangline.scheduler.core.fleet import Domain, Place, Shape, Tree
 from gangline.scheduler.core.lifecycle import Phase
-from gangline.scheduler.core.order import Order
+from gangline.scheduler.core.order import Order, OrderKey
 from gangline.scheduler.core.state import State
 from gangline.scheduler.core.turn import Turn
 
-Bound = tuple[tuple[str, ...], tuple[str, ...]]
-"""Who keeps something from a job: the jobs of plans, and nodes with a maintenance in its time."""
+
+class Bound(NamedTuple):
+    """What binds a job.
+
+    ahead: how many of the plans in order are for jobs before it. starting: how many of all plans
+    begin before it is out. own: itself, if it has a plan. windows: nodes with a maintenance in its
+    time.
+    """
+
+    ahead: int
+    starting: int
+    own: str
+    windows: tuple[str, ...]
+
+
+class PlansInOrder(NamedTuple):
+    """Plans by the order of their jobs, with the keys, and all the times at which they start."""
+
+    plans: list[Reservation]
+    keys: list[OrderKey]
+    starts: list[int]
+
+
+NOTHING: Final = Bound(0, 0, "", ())
 
 
 def ends_ms(state: State, job: Job, now_ms: int) -> int:
@@ -53,33 +78,36 @@ class Keeping:
         self.mine = order.key(job)
         self.end_ms = turn.now_ms + run_ms(self.state.cell.policy, job)
         self._kept: dict[str, int] | None = None
-        self._bound: Bound = ((), ())
-
-    def binds(self, reservation: Reservation) -> bool:
-        """Whether this reservation is to be respected by the job."""
-        if reservation.job == self.job.id or reservation.kind == "claim":
-            return False
-        if reservation.start_ms >= self.end_ms:
-            return False
-        return reservation.kind == "firm" or self.ahead(reservation)
+        self._bound = NOTHING
 
     def ahead(self, reservation: Reservation) -> bool:
         """Whether the one it is for stands before the job in order."""
         return self.order.key(self.state.jobs[reservation.job]) < self.mine
 
     def kept(self) -> dict[str, int]:
-        """How many GPUs the job must leave alone on each node; nodes that are not named: none."""
+        """How many GPUs the job must leave alone on each node; nodes that are not named: none.
+
+        By the order as it stood when this was first asked.
+        """
         if self._kept is None:
-            state, now_ms = self.state, self.turn.now_ms
-            plans = tuple(r.job for r in state.reservations.values() if self.binds(r))
-            windows = tuple(
-                name
-                for name in state.windowed
-                if (node := state.nodes.get(name)) and in_window(node, now_ms, self.end_ms)
-            )
-            self._bound = (plans, windows)
-            self._kept = kept_by(self.turn, self._bound)
+            self._bound = self._find_bound()
+            self._kept = kept_by(self.turn, self.order, self._bound)
         return self._kept
+
+    def _find_bound(self) -> Bound:
+        """Of the plans sorted by order: how many are ahead; and of all starts: how many before."""
+        plans = plans_in_order(self.turn, self.order)
+        if not plans.plans and not self.state.windowed:
+            return NOTHING
+        now_ms = self.turn.now_ms
+        windows = tuple(
+            name
+            for name in self.state.windowed
+            if (node := self.state.nodes.get(name)) and in_window(node, now_ms, self.end_ms)
+        )
+        own = self.job.id if self.job.id in self.state.reservations else ""
+        ahead = bisect_left(plans.keys, self.mine)
+        return Bound(ahead, bisect_left(plans.starts, self.end_ms), own, windows)
 
     def allows(self, place: Place) -> bool:
         """Whether the place leaves alone what is kept."""
@@ -95,15 +123,19 @@ class Keeping:
 
         Not for use in what-if searches: it is remembered until the next decision.
         """
+        return tree.holds(self.left(tree), shape)
+
+    def left(self, tree: Tree) -> Domain:
+        """The whole fleet's counts less what is kept; see `leaves`."""
         kept = self.kept()
         if not kept:
-            return tree.holds(tree.root, shape)
+            return tree.root
         memo = self.turn.remembered
-        key = ("left", self._bound, shape.selector)
-        left = memo.get(key)
+        key = (self._bound, id(tree))
+        left: Domain | None = memo.get(key)
         if left is None:
             left = memo[key] = _left(tree, kept)
-        return tree.holds(left, shape)
+        return left
 
     @contextmanager
     def without_kept(self, tree: Tree) -> Iterator[None]:
@@ -123,30 +155,58 @@ class Keeping:
                 tree.count(node, free)
 
 
-def kept_by(turn: Turn, bound: Bound) -> dict[str, int]:
+def kept_by(turn: Turn, order: Order, bound: Bound) -> dict[str, int]:
     """What plans and maintenance keep on each node; remembered until the next decision."""
-    found = turn.remembered.get(bound)
+    found: dict[str, int] | None = turn.remembered.get(bound)
     if found is None:
-        found = turn.remembered[bound] = _kept_by(turn, bound)
+        found = turn.remembered[bound] = _kept_by(turn, order, bound)
     return found
 
 
-def _kept_by(turn: Turn, bound: Bound) -> dict[str, int]:
+def _kept_by(turn: Turn, order: Order, bound: Bound) -> dict[str, int]:
     state = turn.state
     kept: dict[str, int] = {}
-    plans, windows = bound
-    for name in plans:
-        reservation = state.reservations[name]
-        for seat in reservation.seats:
-            node = state.nodes.get(seat.node)
-            if node is None:
-                continue
-            stays = seat.gpus - _leaving(turn, node, reservation.start_ms)
-            if stays > 0:
-                kept[seat.node] = kept.get(seat.node, 0) + stays
-    for name in windows:
+    in_order = plans_in_order(turn, order)
+    for index, reservation in enumerate(in_order.plans):
+        binds = index < bound.ahead or reservation.kind == "firm"
+        if not binds or reservation.job == bound.own:
+            continue
+        if bisect_left(in_order.starts, reservation.start_ms) >= bound.starting:
+            continue
+        for name, many in kept_for(turn, reservation).items():
+            kept[name] = kept.get(name, 0) + many
+    for name in bound.windows:
         kept[name] = state.nodes[name].gpus
     return kept
+
+
+def plans_in_order(turn: Turn, order: Order) -> PlansInOrder:
+    """All plans that are no claims; remembered until the next decision."""
+    found: PlansInOrder | None = turn.remembered.get("plans")
+    if found is None:
+        state = turn.state
+        plans = [r for r in state.reservations.values() if r.kind != "claim"]
+        keyed = sorted(((order.key(state.jobs[r.job]), r) for r in plans), key=itemgetter(0))
+        found = turn.remembered["plans"] = PlansInOrder(
+            [reservation for _, reservation in keyed],
+            [key for key, _ in keyed],
+            sorted(r.start_ms for r in plans),
+        )
+    return found
+
+
+def kept_for(turn: Turn, reservation: Reservation) -> dict[str, int]:
+    """What one plan keeps on each of its nodes; remembered until the next decision."""
+    key = ("kept for", reservation.job)
+    found: dict[str, int] | None = turn.remembered.get(key)
+    if found is None:
+        found = turn.remembered[key] = {}
+        for seat in reservation.seats:
+            node = turn.state.nodes.get(seat.node)
+            stays = 0 if node is None else seat.gpus - _leaving(turn, node, reservation.start_ms)
+            if stays > 0:
+                found[seat.node] = found.get(seat.node, 0) + stays
+    return found
 
 
 def _leaving(turn: Turn, node: Node, by_ms: int) -> int:

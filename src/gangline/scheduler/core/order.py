@@ -35,8 +35,6 @@ class Order:
         self.state = state
         self.now_ms = now_ms
         self._shares: dict[str, tuple[int, ...]] | None = None
-        self._planned: list[OrderKey] = []
-        self._planned_at = -1
 
     def key(self, job: Job) -> OrderKey:
         """Smaller comes first."""
@@ -49,18 +47,6 @@ class Order:
             job.submitted_ms,
             job.number,
         )
-
-    def planned_keys(self) -> list[OrderKey]:
-        """The keys of the jobs that have plans, in order."""
-        state = self.state
-        if self._planned_at != state.plans_changed:
-            self._planned_at = state.plans_changed
-            self._planned = sorted(
-                self.key(state.jobs[r.job])
-                for r in state.reservations.values()
-                if r.kind != "claim"
-            )
-        return self._planned
 
     def share(self, team: str) -> tuple[int, ...]:
         """For each team from the root down to this one: 0 below its share, 1 not."""

@@ -18,7 +18,7 @@ from gangline.events import decisions as d
 from gangline.scheduler.core.assumed import run_ms
 from gangline.scheduler.core.entities import Job, Reservation
 from gangline.scheduler.core.fleet import Place, Shape, Tree
-from gangline.scheduler.core.keeping import Keeping, ends_ms, in_window
+from gangline.scheduler.core.keeping import Keeping, ends_ms, in_window, plans_in_order
 from gangline.scheduler.core.order import Order, is_past_bound
 from gangline.scheduler.core.state import State
 from gangline.scheduler.core.turn import Turn
@@ -88,7 +88,7 @@ def _due(turn: Turn, old: Reservation, *, firm: bool) -> bool:
 def among_first(turn: Turn, job: Job, order: Order) -> bool:
     """Whether there is a plan to be had for it: fewer than allowed stand before it in order."""
     most = turn.state.cell.policy["reservations"]
-    keys = order.planned_keys()
+    keys = plans_in_order(turn, order).keys
     return len(keys) < most or order.key(job) < keys[most - 1]
 
 

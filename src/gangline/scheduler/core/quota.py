@@ -248,3 +248,11 @@ def above(parts: Sides) -> bool:
         own = parts.ancestor.own + parts.ancestor.own_pledged
         return own > own_guarantee(parts.ancestor)
     return all(team.used + team.pledged > team.guaranteed for team in parts.victim)
+
+
+def excess(parts: Sides) -> int:
+    """GPUs by which the victim's side is above its guarantees, the least of all of them."""
+    if not parts.victim:
+        own = parts.ancestor.own + parts.ancestor.own_pledged
+        return own - own_guarantee(parts.ancestor)
+    return min(team.used + team.pledged - team.guaranteed for team in parts.victim)
