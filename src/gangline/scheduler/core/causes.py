@@ -7,18 +7,19 @@ jobs at once, for all others at most once in `cause_interval`.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
 from heapq import nsmallest
+from operator import itemgetter
 from typing import Final
 
 from gangline.events import decisions as d
 from gangline.events.decisions import Certificate, WaitCause
 from gangline.scheduler.core import claims, quota
-from gangline.scheduler.core.entities import Job, Node
+from gangline.scheduler.core.entities import Job, Node, Reservation
 from gangline.scheduler.core.fit import shape_of_spec
 from gangline.scheduler.core.fleet import Shape
-from gangline.scheduler.core.keeping import Keeping
 from gangline.scheduler.core.lifecycle import Phase
 from gangline.scheduler.core.order import Order
 from gangline.scheduler.core.state import State
@@ -78,25 +79,30 @@ def _room(turn: Turn, job: Job, order: Order) -> Answer:
     shape = shape_of_spec(job.spec)
     tree = state.tree_for(shape.selector)
     free = tree.root.free
-    if tree.find(shape) is not None:
+    if tree.fits(shape):
         return WaitCause.RESERVATION, _reserved_text(turn, job, free)
-    held_back = _claimed_nodes(turn, job, order)
-    with _as_if(state, held_back[0]):
-        if tree.find(shape) is not None:
-            return WaitCause.FAIR_SHARE, (
-                f"needs {job.gpus} GPUs; {free} are free, and {_some(held_back[1])} before it in "
-                "order takes the place"
-            )
-    with _as_if(state, _claimed(state)):
-        if tree.find(shape) is not None:
-            return WaitCause.RESERVATION, _reserved_text(turn, job, free)
-    with _as_if(state, _all_well(state)):
-        if tree.find(shape) is not None:
-            return WaitCause.NODES_UNHEALTHY, (
-                f"needs {job.gpus} GPUs; {free} are free, and it would fit if the nodes and GPUs "
-                "that are out of service were well"
-            )
+    held_back, by = _held_back(turn, job, order)
+    if _fits_with(state, shape, held_back):
+        return WaitCause.FAIR_SHARE, (
+            f"needs {job.gpus} GPUs; {free} are free, and {_some(by)} before it in "
+            "order takes the place"
+        )
+    if _fits_with(state, shape, turn.remember("claimed", lambda: _claimed(state))):
+        return WaitCause.RESERVATION, _reserved_text(turn, job, free)
+    if _fits_with(state, shape, turn.remember("all well", lambda: _all_well(state))):
+        return WaitCause.NODES_UNHEALTHY, (
+            f"needs {job.gpus} GPUs; {free} are free, and it would fit if the nodes and GPUs "
+            "that are out of service were well"
+        )
     return _shape_or_count(turn, job, shape, free=free, order=order)
+
+
+def _fits_with(state: State, shape: Shape, more: dict[str, int]) -> bool:
+    """Whether a shape that does not fit would, with these GPUs free too."""
+    if not more:
+        return False
+    with _as_if(state, more):
+        return state.tree_for(shape.selector).fits(shape)
 
 
 def _shape_or_count(turn: Turn, job: Job, shape: Shape, *, free: int, order: Order) -> Answer:
@@ -114,7 +120,7 @@ def _shape_or_count(turn: Turn, job: Job, shape: Shape, *, free: int, order: Ord
         return WaitCause.TOPOLOGY, _shape_text(job, shape, free)
     return WaitCause.CAPACITY, (
         f"needs {job.gpus} GPUs; {free} are free and {reclaimable} may be reclaimed; "
-        f"starts when {max(1, job.gpus - free)} more are released{_holders(state)}"
+        f"starts when {max(1, job.gpus - free)} more are released{_holders(turn)}"
     )
 
 
@@ -127,8 +133,12 @@ def _shape_text(job: Job, shape: Shape, within_reach: int) -> str:
     )
 
 
-def _holders(state: State) -> str:
+def _holders(turn: Turn) -> str:
     """Who holds most."""
+    return turn.remember("holders", lambda: _largest(turn.state))
+
+
+def _largest(state: State) -> str:
     largest = nsmallest(MOST_NAMED, state.holding.values(), key=lambda j: (-j.gpus, j.number))
     named = ", ".join(f"{job.id} ({job.gpus})" for job in largest)
     return f"; most is held by {named}" if named else ""
@@ -157,21 +167,34 @@ def _claimed(state: State) -> dict[str, int]:
     }
 
 
-def _claimed_nodes(turn: Turn, job: Job, order: Order) -> tuple[dict[str, int], list[str]]:
+def _held_back(turn: Turn, job: Job, order: Order) -> tuple[dict[str, int], list[str]]:
     """GPUs that claims of jobs ahead hold, by node, and whose they are."""
-    state = turn.state
+    keys = turn.remember(
+        "claims",
+        lambda: sorted(
+            (order.key(turn.state.jobs[r.job]), place, r)
+            for place, r in enumerate(turn.state.reservations.values())
+            if r.kind == "claim"
+        ),
+    )
+    ahead = bisect_left(keys, (order.key(job),)) if keys else 0
+    if not ahead:
+        return {}, []
+    whose = sorted(keys[:ahead], key=itemgetter(1))
+    return turn.remember(
+        ("held back", ahead), lambda: _held_by(turn.state, [claim for _, _, claim in whose])
+    )
+
+
+def _held_by(state: State, claims_ahead: list[Reservation]) -> tuple[dict[str, int], list[str]]:
+    """GPUs that some claims hold, by node, and whose they are."""
     masks: dict[str, int] = {}
-    names = []
-    keeping = Keeping(turn, job, order)
-    for reservation in state.reservations.values():
-        if reservation.kind != "claim" or not keeping.ahead(reservation):
-            continue
-        names.append(reservation.job)
-        for seat in reservation.seats:
+    for claim in claims_ahead:
+        for seat in claim.seats:
             node = state.nodes.get(seat.node)
             if node is not None:
                 masks[seat.node] = masks.get(seat.node, 0) | seat.held & node.usable
-    return masks, names
+    return masks, [claim.job for claim in claims_ahead]
 
 
 def _all_well(state: State) -> dict[str, int]:

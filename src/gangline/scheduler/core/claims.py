@@ -19,7 +19,6 @@ is tried too.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import Final, NamedTuple
 
 from gangline.events import decisions as d
@@ -182,7 +181,7 @@ class Search:
             cause = self._right_over(team.name, job_class) if gpus else ""
             if not cause:
                 continue
-            open_to = evictable(self.turn, protects=protects)[team.name, job_class]
+            open_to = evictable(self.turn, protects=protects).get((team.name, job_class), NOBODY)
             if self._bounded(team, job_class, cause):
                 limited += open_to.gpus
                 largest = max(largest, open_to.largest)
@@ -388,33 +387,33 @@ NOBODY: Final = Evictable(0, 0)
 
 def leaving_gpus(turn: Turn) -> int:
     """GPUs of gangs that leave anyway, and not for somebody; remembered until the next decision."""
-    found: int | None = turn.remembered.get("leaving")
-    if found is None:
-        state = turn.state
-        taken = {v for r in state.reservations.values() for v in r.victims}
-        found = sum(job.gpus for job in state.leaving.values() if job.id not in taken)
-        turn.remembered["leaving"] = found
-    return found
+
+    def find() -> int:
+        taken = {v for r in turn.state.reservations.values() for v in r.victims}
+        return sum(job.gpus for job in turn.state.leaving.values() if job.id not in taken)
+
+    return turn.remember("leaving", find)
 
 
-def evictable(turn: Turn, *, protects: bool) -> defaultdict[tuple[str, int], Evictable]:
+def evictable(turn: Turn, *, protects: bool) -> dict[tuple[str, int], Evictable]:
     """What each team and class could lose; remembered until the next decision.
 
     protects: without those that are protected for now.
     """
-    key = ("evictable", protects)
-    found: defaultdict[tuple[str, int], Evictable] | None = turn.remembered.get(key)
-    if found is None:
-        found = turn.remembered[key] = defaultdict(lambda: NOBODY)
-        policy = turn.state.cell.policy
-        for job in turn.state.holding.values():
-            if not job.spec.preemptible or job.stop_cause:
-                continue
-            if protects and protected_until_ms(policy, job) > turn.now_ms:
-                continue
-            place = job.spec.team, int(job.job_class)
-            before = found[place]
-            found[place] = Evictable(before.gpus + job.gpus, max(before.largest, job.gpus))
+    return turn.remember(("evictable", protects), lambda: _evictable(turn, protects=protects))
+
+
+def _evictable(turn: Turn, *, protects: bool) -> dict[tuple[str, int], Evictable]:
+    found: dict[tuple[str, int], Evictable] = {}
+    policy = turn.state.cell.policy
+    for job in turn.state.holding.values():
+        if not job.spec.preemptible or job.stop_cause:
+            continue
+        if protects and protected_until_ms(policy, job) > turn.now_ms:
+            continue
+        place = job.spec.team, int(job.job_class)
+        gpus, largest = found.get(place, NOBODY)
+        found[place] = Evictable(gpus + job.gpus, max(largest, job.gpus))
     return found
 
 

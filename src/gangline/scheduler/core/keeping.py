@@ -130,12 +130,7 @@ class Keeping:
         kept = self.kept()
         if not kept:
             return tree.root
-        memo = self.turn.remembered
-        key = (self._bound, id(tree))
-        left: Domain | None = memo.get(key)
-        if left is None:
-            left = memo[key] = _left(tree, kept)
-        return left
+        return self.turn.remember((self._bound, id(tree)), lambda: _left(tree, kept))
 
     @contextmanager
     def without_kept(self, tree: Tree) -> Iterator[None]:
@@ -157,10 +152,7 @@ class Keeping:
 
 def kept_by(turn: Turn, order: Order, bound: Bound) -> dict[str, int]:
     """What plans and maintenance keep on each node; remembered until the next decision."""
-    found: dict[str, int] | None = turn.remembered.get(bound)
-    if found is None:
-        found = turn.remembered[bound] = _kept_by(turn, order, bound)
-    return found
+    return turn.remember(bound, lambda: _kept_by(turn, order, bound))
 
 
 def _kept_by(turn: Turn, order: Order, bound: Bound) -> dict[str, int]:
@@ -182,31 +174,32 @@ def _kept_by(turn: Turn, order: Order, bound: Bound) -> dict[str, int]:
 
 def plans_in_order(turn: Turn, order: Order) -> PlansInOrder:
     """All plans that are no claims; remembered until the next decision."""
-    found: PlansInOrder | None = turn.remembered.get("plans")
-    if found is None:
-        state = turn.state
-        plans = [r for r in state.reservations.values() if r.kind != "claim"]
-        keyed = sorted(((order.key(state.jobs[r.job]), r) for r in plans), key=itemgetter(0))
-        found = turn.remembered["plans"] = PlansInOrder(
-            [reservation for _, reservation in keyed],
-            [key for key, _ in keyed],
-            sorted(r.start_ms for r in plans),
-        )
-    return found
+    return turn.remember("plans", lambda: _plans_in_order(turn.state, order))
+
+
+def _plans_in_order(state: State, order: Order) -> PlansInOrder:
+    plans = [r for r in state.reservations.values() if r.kind != "claim"]
+    keyed = sorted(((order.key(state.jobs[r.job]), r) for r in plans), key=itemgetter(0))
+    return PlansInOrder(
+        [reservation for _, reservation in keyed],
+        [key for key, _ in keyed],
+        sorted(r.start_ms for r in plans),
+    )
 
 
 def kept_for(turn: Turn, reservation: Reservation) -> dict[str, int]:
     """What one plan keeps on each of its nodes; remembered until the next decision."""
-    key = ("kept for", reservation.job)
-    found: dict[str, int] | None = turn.remembered.get(key)
-    if found is None:
-        found = turn.remembered[key] = {}
-        for seat in reservation.seats:
-            node = turn.state.nodes.get(seat.node)
-            stays = 0 if node is None else seat.gpus - _leaving(turn, node, reservation.start_ms)
-            if stays > 0:
-                found[seat.node] = found.get(seat.node, 0) + stays
-    return found
+    return turn.remember(("kept for", reservation.job), lambda: _kept_for(turn, reservation))
+
+
+def _kept_for(turn: Turn, reservation: Reservation) -> dict[str, int]:
+    kept: dict[str, int] = {}
+    for seat in reservation.seats:
+        node = turn.state.nodes.get(seat.node)
+        stays = 0 if node is None else seat.gpus - _leaving(turn, node, reservation.start_ms)
+        if stays > 0:
+            kept[seat.node] = kept.get(seat.node, 0) + stays
+    return kept
 
 
 def _leaving(turn: Turn, node: Node, by_ms: int) -> int:

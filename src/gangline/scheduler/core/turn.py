@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from gangline.events import decisions as d
 from gangline.scheduler.core.apply import apply
 from gangline.scheduler.core.inputs import Fact
 from gangline.scheduler.core.state import State
+
+T = TypeVar("T")
 
 
 class Refusal(StrEnum):
@@ -56,6 +59,13 @@ class Turn:
         apply(self.state, decision, self.now_ms)
         self.remembered.clear()
         self.decisions.append(decision)
+
+    def remember(self, key: object, find: Callable[[], T]) -> T:
+        """What `find` finds, found once until the next decision."""
+        if key not in self.remembered:
+            self.remembered[key] = find()
+        found: T = self.remembered[key]
+        return found
 
     def refuse(self, fact: Fact, reason: Refusal, detail: str = "") -> None:
         """A fact changes nothing; refusals of one kind are told together at the end of the step."""
