@@ -40,6 +40,19 @@ def drop_stale(turn: Turn) -> None:
         elif state.plans_doubted and not _stands(state, reservation):
             turn.decide(d.ReservationReleased(job=reservation.job, why="fault"))
     state.plans_doubted = False
+    _drop_last(turn)
+
+
+def _drop_last(turn: Turn) -> None:
+    """When the order has changed so much that twice as many have plans as may, the last go."""
+    state = turn.state
+    most = 2 * state.cell.policy["reservations"]
+    if len(state.reservations) <= most:
+        return
+    plans = plans_in_order(turn, Order(state, turn.now_ms)).plans
+    for reservation in plans[most:]:
+        if reservation.kind != "firm":
+            turn.decide(d.ReservationReleased(job=reservation.job, why="changed"))
 
 
 def _stands(state: State, reservation: Reservation) -> bool:

@@ -18,12 +18,13 @@ from typing import Final
 from gangline.events import decisions as d
 from gangline.events.decisions import Certificate
 from gangline.scheduler.core import claims, plans, quota
+from gangline.scheduler.core.assumed import run_ms
 from gangline.scheduler.core.entities import Job, Reservation
 from gangline.scheduler.core.fit import shape_of_spec
 from gangline.scheduler.core.fleet import ROOT_LEVEL, Place, Shape, bits, lowest_bits
 from gangline.scheduler.core.keeping import Keeping
 from gangline.scheduler.core.keys import GroupKey
-from gangline.scheduler.core.order import Order, OrderKey
+from gangline.scheduler.core.order import Order
 from gangline.scheduler.core.state import State
 from gangline.scheduler.core.turn import Turn
 
@@ -44,27 +45,11 @@ def cycle(turn: Turn) -> None:
 def _pass(turn: Turn) -> bool:
     """Try every group that has no answer yet; whether any had none."""
     state = turn.state
-    epoch = state.epoch
     asked = [group for group in state.groups if must_ask(state, group)]
     if not asked:
         return False
     turn.considered += len(asked)
-    order = Order(state, turn.now_ms)
-    heap = [(order.key(state.groups[g][0][2]), g, 0) for g in asked]
-    heapify(heap)
-    while heap:
-        key, group, index = heappop(heap)
-        members = state.groups.get(group, [])
-        if index >= len(members):
-            if members:
-                state.answered[group] = epoch
-            continue
-        job = members[index][2]
-        now_key = order.key(job)
-        if now_key > key:
-            heappush(heap, (now_key, group, index))
-            continue
-        _try_head(turn, order, heap, group=group, index=index, epoch=epoch)
+    Asking(turn, asked).run()
     return True
 
 
@@ -84,42 +69,87 @@ def must_ask(state: State, group: GroupKey) -> bool:
     return False
 
 
-def _try_head(
-    turn: Turn,
-    order: Order,
-    heap: list[tuple[OrderKey, GroupKey, int]],
-    *,
-    group: GroupKey,
-    index: int,
-    epoch: int,
-) -> None:
-    """Try one job, and say what is next in its group."""
-    state = turn.state
-    job = state.groups[group][index][2]
-    outcome = attempt(turn, job, order)
-    if outcome == PLACED:
-        members = state.groups.get(group, ())
-        if index < len(members):
-            heappush(heap, (order.key(members[index][2]), group, index))
-    elif outcome == GROUP_WAITS:
-        state.answered[group] = epoch
-        _plan_others(turn, group, index + 1, order)
-    elif index + 1 < len(state.groups[group]):
-        heappush(heap, (order.key(state.groups[group][index + 1][2]), group, index + 1))
-    else:
-        state.answered[group] = epoch
+class Asking:
+    """One pass over the groups that are to be asked, their jobs in order.
 
+    A group is closed when no job of it can start. Where only what is kept for others stands in the
+    way, those of its jobs that are out sooner are asked too. The others may still get plans.
+    """
 
-def _plan_others(turn: Turn, group: GroupKey, index: int, order: Order) -> None:
-    """The next of the group wait too; those among the first in order get plans of their own."""
-    state = turn.state
-    members = state.groups.get(group, [])
-    most = state.cell.policy["reservations"]
-    for _, _, job in members[index : index + most]:
-        if job.id not in state.reservations and not plans.among_first(turn, job, order):
+    def __init__(self, turn: Turn, asked: list[GroupKey]) -> None:
+        """For groups that have no answer yet."""
+        self.turn = turn
+        self.state = turn.state
+        self.epoch = turn.state.epoch
+        self.order = Order(turn.state, turn.now_ms)
+        self.shortest: dict[GroupKey, int] = {}
+        self.plans_left = True
+        self.heap = [(self.order.key(self.state.groups[g][0][2]), g, 0) for g in asked]
+        heapify(self.heap)
+
+    def run(self) -> None:
+        """Ask until every group has its answer."""
+        while self.heap:
+            key, group, index = heappop(self.heap)
+            members = self.state.groups.get(group, [])
+            if index >= len(members):
+                self._answered(group)
+                continue
+            job = members[index][2]
+            now_key = self.order.key(job)
+            if now_key > key:
+                heappush(self.heap, (now_key, group, index))
+            elif self._may_start(group, job):
+                self._try(group, index, job)
+            else:
+                self._plan(group, index, job)
+
+    def _answered(self, group: GroupKey) -> None:
+        if group in self.state.groups:
+            self.state.answered[group] = self.epoch
+
+    def _may_start(self, group: GroupKey, job: Job) -> bool:
+        """Whether what keeps the jobs before it in its group from starting may let it start."""
+        shortest = self.shortest.get(group)
+        if shortest is None:
+            return True
+        if not shortest:
+            return False
+        has_plan = job.id in self.state.reservations
+        return has_plan or run_ms(self.state.cell.policy, job) < shortest
+
+    def _try(self, group: GroupKey, index: int, job: Job) -> None:
+        outcome = attempt(self.turn, job, self.order)
+        if outcome == PLACED:
+            self._push(group, index)
             return
-        if quota.barrier(state, job.spec.team, job.gpus, preemptible=job.spec.preemptible) is None:
-            plans.plan(turn, job, shape_of_spec(job.spec), order)
+        if outcome == GROUP_WAITS:
+            self.shortest[group] = 0
+        else:
+            runs_ms = run_ms(self.state.cell.policy, job)
+            self.shortest[group] = min(runs_ms, self.shortest.get(group, runs_ms))
+        self._push(group, index + 1)
+
+    def _plan(self, group: GroupKey, index: int, job: Job) -> None:
+        """It cannot start; it gets a plan while there are any to be had."""
+        spec = job.spec
+        if job.id not in self.state.reservations and not plans.among_first(
+            self.turn, job, self.order
+        ):
+            self.plans_left = False
+        elif quota.barrier(self.state, spec.team, spec.gpus, preemptible=spec.preemptible) is None:
+            plans.plan(self.turn, job, shape_of_spec(spec), self.order)
+        self._push(group, index + 1)
+
+    def _push(self, group: GroupKey, index: int) -> None:
+        """The next of the group for which there is anything to ask."""
+        members = self.state.groups.get(group, ())
+        for at in range(index, len(members)):
+            job = members[at][2]
+            if self.plans_left or job.id in self.state.reservations or self._may_start(group, job):
+                heappush(self.heap, (self.order.key(job), group, at))
+                return
+        self._answered(group)
 
 
 def attempt(turn: Turn, job: Job, order: Order) -> str:
