@@ -11,6 +11,8 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 BUS ?= embedded
 DIR ?= .gangline
 BENCH ?= bench.json
+SEEDS ?= 100
+FIRST ?= 0
 BIN := .venv/bin
 STAMP := .venv/.stamp
 
@@ -56,8 +58,8 @@ schemas: setup ## Write anew what the code says: Avro files, docs/asyncapi.json,
 	$(BIN)/python -m gangline.events.asyncapi > docs/asyncapi.json
 	$(BIN)/python -m gangline.scheduler.diagrams
 
-sim: setup ## A simulated busy fleet: the seeded simulation tests, printing their seeds
-	$(BIN)/python -m pytest tests/simulation tests/properties -s
+sim: setup ## Simulate SEEDS whole cells with faults, in parallel (FIRST=N: from that seed on)
+	$(BIN)/python -m gangline.replay.vopr --seeds $(SEEDS) --first $(FIRST)
 
 bench: setup ## Run the benchmarks and write BENCH (default bench.json)
 	$(BIN)/gangline bench decide replay end-to-end --json $(BENCH)

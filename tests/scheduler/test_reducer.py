@@ -93,6 +93,17 @@ def test_a_takeover_starts_all_deadlines_again_and_keeps_who_is_silent() -> None
     assert Edge(kind="heard", node="b", at_ms=130_001) in edges(reducer, 130_002)
 
 
+def test_what_was_said_before_a_takeover_and_is_read_after_it_starts_no_deadline() -> None:
+    """A backlog may hold an old registration of a node that has beaten ever since."""
+    reducer = reducer_at(0, "a")
+    reducer.settle([LED], [], now_ms=100_000)
+
+    reducer.observe("a", 60_000)
+
+    assert edges(reducer, 130_000) == ()
+    assert edges(reducer, 130_001) == (Edge(kind="silent", node="a", at_ms=100_000),)
+
+
 def test_a_new_node_has_its_whole_deadline() -> None:
     """It counts from the batch that admitted it."""
     reducer = reducer_at(0)

@@ -25,7 +25,7 @@ Attempt = tuple[str, int]
 class ModelJob:
     """A job. seats: of its present or last place, which it has now when it holds.
 
-    started_ms: of the present attempt, None before. waits_ms: since when it waits; cause: for what,
+    number: in order of acceptance. started_ms: of the present attempt, None before. waits_ms: since when it waits; cause: for what,
     empty while nobody said. saved_ms: productive time in its newest checkpoint. outcome: how it
     ended, empty while it lives.
     """
@@ -33,6 +33,7 @@ class ModelJob:
     job: str
     spec: Spec
     job_class: int
+    number: int = 0
     attempt: int = 0
     seats: tuple[d.Seat, ...] = ()
     holds: bool = False
@@ -151,6 +152,7 @@ def _queued(model: Model, decision: d.JobQueued) -> None:
         job=decision.job,
         spec=decision.spec,
         job_class=int(decision.spec.job_class),
+        number=decision.number,
         waits_ms=model.now_ms,
     )
     model.jobs[job.job] = model.waiting[job.job] = model.unexplained[job.job] = job

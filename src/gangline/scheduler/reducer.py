@@ -79,7 +79,10 @@ class HeartbeatReducer:
             if node in self._silent:
                 if node in self._returned and heard >= late_before:
                     found.append(Edge(kind=HEARD, node=node, at_ms=self._returned[node]))
-            elif heard < late_before:
+                continue
+            # What was said before the takeover and is read only now starts no deadline.
+            heard = max(heard, self._since_ms)
+            if heard < late_before:
                 found.append(Edge(kind=SILENT, node=node, at_ms=heard))
             elif oldest is None or heard < oldest:
                 oldest = heard
