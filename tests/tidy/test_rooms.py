@@ -19,6 +19,7 @@ ENTRY_POINTS = {
     "gangline.events.schema_files",
     "gangline.projections.bench",
     "gangline.projections.describe",
+    "gangline.replay.vopr.__main__",
     "gangline.scheduler.diagrams",
 }
 # Where a driver may be imported: one module each (a file, or a package of few), or one room.

@@ -25,9 +25,9 @@ Attempt = tuple[str, int]
 class ModelJob:
     """A job. seats: of its present or last place, which it has now when it holds.
 
-    number: in order of acceptance. started_ms: of the present attempt, None before. waits_ms: since when it waits; cause: for what,
-    empty while nobody said. saved_ms: productive time in its newest checkpoint. outcome: how it
-    ended, empty while it lives.
+    number: in order of acceptance. started_ms: of the present attempt, None before. waits_ms: since
+    when it waits; cause: for what, empty while nobody said. saved_ms: productive time in its newest
+    checkpoint. outcome: how it ended, empty while it lives.
     """
 
     job: str
