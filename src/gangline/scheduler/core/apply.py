@@ -44,6 +44,7 @@ def apply(state: State, decision: d.Decision, now_ms: int) -> None:
     APPLIERS[kind](state, decision)
     if kind not in QUIET:
         state.causes_stale = True
+        cell.stale_ms = cell.stale_ms or now_ms
 
 
 def fold(state: State, decisions: list[d.Decision], *, now_ms: int) -> None:
@@ -181,6 +182,9 @@ def _wait_cause_changed(state: State, decision: d.WaitCauseChanged) -> None:
     state.cell.causes_ms = state.cell.now_ms
     for job_id in decision.jobs:
         job = state.jobs[job_id]
+        if job.cause:
+            # Only when all were looked at does one that had a cause get another.
+            state.cell.stale_ms = 0
         job.cause, job.cause_text = str(decision.cause), decision.text
         state.unverified.pop(job_id, None)
         state.touch(job)

@@ -199,8 +199,9 @@ def input_rejected(_state: State, _decision: d.InputRejected) -> None:
     """Facts that change nothing."""
 
 
-def queue_considered(_state: State, _decision: d.QueueConsidered) -> None:
-    """That it was considered changes nothing that is kept."""
+def queue_considered(state: State, _decision: d.QueueConsidered) -> None:
+    """Nobody starts, and no cause is another."""
+    state.cell.stale_ms = 0
 
 
 def leadership_taken(state: State, decision: d.LeadershipTaken) -> None:

@@ -16,7 +16,7 @@ from typing import Final
 
 from gangline.events import decisions as d
 from gangline.events.decisions import Certificate, WaitCause
-from gangline.scheduler.core import claims, quota
+from gangline.scheduler.core import claims, quota, rights
 from gangline.scheduler.core.entities import Job, Node, Reservation
 from gangline.scheduler.core.fit import shape_of_spec
 from gangline.scheduler.core.fleet import Shape
@@ -109,13 +109,14 @@ def _shape_or_count(turn: Turn, job: Job, shape: Shape, *, free: int, order: Ord
     """Not enough GPUs, or enough but not in the shape that it requires."""
     state = turn.state
     reclaimable = 0
-    if claims.may_claim(state, job):
-        search = claims.Search(turn, job, shape, order)
-        search.ignore_protection = True
-        reclaimable = search.reclaimable()
+    if rights.may_claim(state, job):
+        reclaimable = rights.Reach(turn, job, protects=False).everybody()
         shaped = bool(shape.level or shape.per_node)
-        if shaped and free + reclaimable >= job.gpus and search.best() is None:
-            return WaitCause.TOPOLOGY, _shape_text(job, shape, free + reclaimable)
+        if shaped and free + reclaimable >= job.gpus:
+            search = claims.Search(turn, job, shape, order)
+            search.ignore_protection = True
+            if search.best() is None:
+                return WaitCause.TOPOLOGY, _shape_text(job, shape, free + reclaimable)
     elif (shape.level or shape.per_node) and free >= job.gpus:
         return WaitCause.TOPOLOGY, _shape_text(job, shape, free)
     return WaitCause.CAPACITY, (
@@ -225,13 +226,14 @@ def record(turn: Turn) -> None:
     state = turn.state
     order = Order(state, turn.now_ms)
     due_ms = state.cell.causes_ms + state.cell.policy["cause_interval"]
-    overdue = turn.now_ms >= due_ms + PATIENCE * state.cell.policy["cause_interval"]
+    patience_ms = PATIENCE * state.cell.policy["cause_interval"]
+    overdue = state.cell.stale_ms and turn.now_ms >= max(due_ms, state.cell.stale_ms + patience_ms)
     if state.causes_stale and (overdue or (not turn.decisions and turn.now_ms >= due_ms)):
         state.causes_stale = False
-        turn.considered += 1
         waiting = sorted(
             (j for j in state.jobs.values() if j.phase is Phase.QUEUED), key=lambda j: j.number
         )
+        turn.considered += bool(waiting)
         _tell(turn, waiting, order)
     elif state.unverified or state.unexplained:
         fresh = [j for n in state.unverified if (j := state.jobs.get(n)) is not None]

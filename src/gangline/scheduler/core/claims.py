@@ -2,15 +2,7 @@
 
 Prove the whole placement, tell the victims, keep what they leave for the claimant.
 
-Who may take from whom:
-- a class right: `urgent` and `high` from lower classes; out of another team's guarantee only
-`urgent`;
-- the owner's right, of every class: a gang that is whole inside its team's guarantee takes back
-what was borrowed from it, from any class but `urgent`, as long as the victim's team is above its
-guarantee. Both are judged below the two teams' nearest common ancestor. A `preemptible=no` job is
-never a victim, an attempt is protected for its minimum run time (not from `urgent`), nobody evicts
-the one it was evicted for before it has started again, and gangs that are leaving anyway are waited
-for, not evicted twice.
+Who may take from whom stands in rights.py.
 
 Victims: lowest class first, then least GPU-time lost, then fewest GPUs, then fewest jobs. A greedy
 choice is pruned of everybody it does not need; where the candidates are few, every smaller choice
@@ -26,11 +18,18 @@ from gangline.events.decisions import Certificate, Health, Service
 from gangline.events.spec import JobClass
 from gangline.scheduler.core import quota
 from gangline.scheduler.core.assumed import grace_ms, protected_until_ms, run_ms
-from gangline.scheduler.core.entities import Job, Node, Reservation, Team
+from gangline.scheduler.core.entities import Job, Node, Reservation
 from gangline.scheduler.core.fleet import Domain, Place, Shape, bits, mask_of, take_bits
 from gangline.scheduler.core.keeping import Keeping, ends_ms
 from gangline.scheduler.core.order import Order
 from gangline.scheduler.core.policy import HOUR
+from gangline.scheduler.core.rights import (
+    Reach,
+    leaving_gpus,
+    may_claim,
+    most_of_any,
+    right_over_team,
+)
 from gangline.scheduler.core.state import State
 from gangline.scheduler.core.turn import Turn
 
@@ -56,31 +55,6 @@ class Choice(NamedTuple):
     place: Place
 
 
-def right_over(state: State, claimant: Job, victim: Job) -> str:
-    """By which right the claimant may evict the victim now: `class`, `reclaim`, or none (empty)."""
-    if not victim.spec.preemptible or victim.final or victim.id == claimant.claimant:
-        return ""
-    team, job_class = victim.spec.team, victim.job_class
-    return right_over_team(state, claimant, team, job_class, gpus=claimant.gpus)
-
-
-def right_over_team(state: State, claimant: Job, team: str, job_class: int, *, gpus: int) -> str:
-    """The right over those of a team's gangs of one class that may be evicted at all.
-
-    gpus: that the claimant comes to hold.
-    """
-    parts = quota.sides(state, claimant.spec.team, team)
-    same_team = claimant.spec.team == team
-    strong = job_class < claimant.job_class and claimant.job_class >= JobClass.HIGH
-    if strong and (same_team or claimant.job_class is JobClass.URGENT or quota.above(parts)):
-        return "class"
-    if same_team or job_class == JobClass.URGENT:
-        return ""
-    if quota.inside(parts, gpus) and quota.above(parts):
-        return "reclaim"
-    return ""
-
-
 def lost_gpu_ms(victim: Job, now_ms: int) -> int:
     """GPU-time that evicting it really loses: nothing for a job that saves in its grace."""
     if victim.can_save or not victim.started_ms:
@@ -102,7 +76,6 @@ class Search:
         self.undo: list[tuple[Node, int]] = []
         self.ignore_protection = False
         self._rights: dict[tuple[str, int], str] = {}
-        self._gpus = claimant.gpus
 
     def may(self, victim: Job) -> str:
         """The right over a victim as things stand in the search, protection included."""
@@ -124,81 +97,25 @@ class Search:
         key = (team, int(job_class))
         cause = self._rights.get(key)
         if cause is None:
+            claimant = self.claimant
             cause = self._rights[key] = right_over_team(
-                self.state, self.claimant, team, job_class, gpus=self._gpus
+                self.state, claimant, team, job_class, gpus=claimant.gpus
             )
         return cause
 
-    def reclaimable(self) -> int:
-        """GPUs of everybody whom it has a right to evict now, protected or not."""
-        return sum(
-            gpus
-            for team in self.state.teams.values()
-            for job_class, gpus in enumerate(team.evictable)
-            if gpus and self._right_over(team.name, job_class)
-        )
-
     def in_reach(self) -> bool:
         """Whether enough GPUs are free, leaving, or held by those whom it may evict."""
-        wanted = self.claimant.gpus - self.keeping.left(self.tree).free
+        claimant = self.claimant
+        wanted = claimant.gpus - self.keeping.left(self.tree).free
         if wanted <= 0:
             return True
         wanted -= leaving_gpus(self.turn)
-        return wanted <= 0 or (wanted <= self._most_of_any() and wanted <= self._most())
-
-    def _most_of_any(self) -> int:
-        """The most that any gang of its team and class may get; remembered."""
-        claimant = self.claimant
-        key = ("most", claimant.spec.team, int(claimant.job_class), self._protects())
-        found: int | None = self.turn.remembered.get(key)
-        if found is None:
-            self._gpus = 1
-            found = self.turn.remembered[key] = self._most()
-            self._gpus = claimant.gpus
-            self._rights.clear()
-        return found
-
-    def _protects(self) -> bool:
-        return self.claimant.job_class is not JobClass.URGENT and not self.ignore_protection
-
-    def _most(self) -> int:
-        """GPUs that it may get from all teams at most."""
-        protects = self._protects()
-        return sum(
-            self._most_from(team, protects=protects)
-            for team in self.state.teams.values()
-            if team.gangs
-        )
-
-    def _most_from(self, team: Team, *, protects: bool) -> int:
-        """GPUs that it may get from a team at most.
-
-        By a right over what is above the guarantee: what is above it, and what the last gang
-        brings beyond.
-        """
-        everything = limited = largest = 0
-        for job_class, gpus in enumerate(team.evictable):
-            cause = self._right_over(team.name, job_class) if gpus else ""
-            if not cause:
-                continue
-            open_to = evictable(self.turn, protects=protects).get((team.name, job_class), NOBODY)
-            if self._bounded(team, job_class, cause):
-                limited += open_to.gpus
-                largest = max(largest, open_to.largest)
-            else:
-                everything += open_to.gpus
-        if limited:
-            parts = quota.sides(self.state, self.claimant.spec.team, team.name)
-            limited = min(limited, quota.excess(parts) + largest - 1)
-        return everything + limited
-
-    def _bounded(self, team: Team, job_class: int, cause: str) -> bool:
-        """Whether the right ends when the team is down to its guarantee."""
-        if cause == "reclaim":
+        if wanted <= 0:
             return True
-        return self.claimant.job_class is not JobClass.URGENT and team.name != (
-            self.claimant.spec.team
-        )
+        protects = claimant.job_class is not JobClass.URGENT and not self.ignore_protection
+        if wanted > most_of_any(self.turn, claimant, protects=protects):
+            return False
+        return wanted <= Reach(self.turn, claimant, protects=protects).most()
 
     def candidates(self) -> list[Victim]:
         """Everybody who might leave for the claimant, cheapest first.
@@ -375,48 +292,6 @@ class Search:
         return descend(0, best)
 
 
-class Evictable(NamedTuple):
-    """Gangs of one team and class that may be evicted: all their GPUs, and the largest's."""
-
-    gpus: int
-    largest: int
-
-
-NOBODY: Final = Evictable(0, 0)
-
-
-def leaving_gpus(turn: Turn) -> int:
-    """GPUs of gangs that leave anyway, and not for somebody; remembered until the next decision."""
-
-    def find() -> int:
-        taken = {v for r in turn.state.reservations.values() for v in r.victims}
-        return sum(job.gpus for job in turn.state.leaving.values() if job.id not in taken)
-
-    return turn.remember("leaving", find)
-
-
-def evictable(turn: Turn, *, protects: bool) -> dict[tuple[str, int], Evictable]:
-    """What each team and class could lose; remembered until the next decision.
-
-    protects: without those that are protected for now.
-    """
-    return turn.remember(("evictable", protects), lambda: _evictable(turn, protects=protects))
-
-
-def _evictable(turn: Turn, *, protects: bool) -> dict[tuple[str, int], Evictable]:
-    found: dict[tuple[str, int], Evictable] = {}
-    policy = turn.state.cell.policy
-    for job in turn.state.holding.values():
-        if not job.spec.preemptible or job.stop_cause:
-            continue
-        if protects and protected_until_ms(policy, job) > turn.now_ms:
-            continue
-        place = job.spec.team, int(job.job_class)
-        gpus, largest = found.get(place, NOBODY)
-        found[place] = Evictable(gpus + job.gpus, max(largest, job.gpus))
-    return found
-
-
 def cost_of(victims: list[Victim]) -> tuple[int, ...]:
     """What evicting them costs, class by class from the highest: GPU-time lost, GPUs, jobs."""
     costs = [[0, 0, 0] for _ in JobClass]
@@ -444,18 +319,6 @@ def claim(turn: Turn, job: Job, shape: Shape, order: Order) -> bool:
         return False
     _evict(turn, job, choice)
     return True
-
-
-def may_claim(state: State, job: Job) -> bool:
-    """Whether any right is thinkable: a class right, or the owner's inside its own guarantee."""
-    if job.chain >= state.cell.policy["preemption_chain"]:
-        return False
-    if job.job_class >= JobClass.HIGH:
-        return True
-    team = state.teams[job.spec.team]
-    if quota.projected(team) + job.gpus <= team.guaranteed:
-        return True
-    return bool(team.children) and quota.own_guarantee(team) >= job.gpus
 
 
 def _within_cap(turn: Turn, job: Job, choice: Choice) -> bool:

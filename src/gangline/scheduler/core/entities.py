@@ -278,7 +278,11 @@ class Spent:
 
 @dataclass(slots=True, kw_only=True)
 class Cell:
-    """What there is one of. deadlines_from_ms: waits for facts count from here at the earliest."""
+    """What there is one of.
+
+    deadlines_from_ms: waits for facts count from here at the earliest. causes_ms: when a wait cause
+    was recorded last. stale_ms: since when all of them may be others, 0 when they were looked at.
+    """
 
     now_ms: int = 0
     term: int = 0
@@ -291,6 +295,7 @@ class Cell:
     next_team: int = 1
     deadlines_from_ms: int = 0
     causes_ms: int = 0
+    stale_ms: int = 0
     preempted: tuple[Spent, ...] = ()
 
 

@@ -130,7 +130,7 @@ class Keeping:
         kept = self.kept()
         if not kept:
             return tree.root
-        return self.turn.remember((self._bound, id(tree)), lambda: _left(tree, kept))
+        return left_by(self.turn, self.order, self._bound, tree)
 
     @contextmanager
     def without_kept(self, tree: Tree) -> Iterator[None]:
@@ -211,6 +211,11 @@ def _leaving(turn: Turn, node: Node, by_ms: int) -> int:
         if (gang.ends_ms if gang.ends_ms > now_ms else ends_ms(state, gang, now_ms)) <= by_ms:
             leaving += len(gang.seats[index].gpus)
     return leaving
+
+
+def left_by(turn: Turn, order: Order, bound: Bound, tree: Tree) -> Domain:
+    """The whole fleet's counts less what is kept; remembered until the next decision."""
+    return turn.remember((bound, id(tree)), lambda: _left(tree, kept_by(turn, order, bound)))
 
 
 def _left(tree: Tree, kept: dict[str, int]) -> Domain:

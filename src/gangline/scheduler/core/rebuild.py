@@ -61,6 +61,7 @@ def rearm(state: State) -> None:
     """Set every timer anew, from the entities alone; also forgets what was answered."""
     state.timers = []
     state.answered = {}
+    state.shortest = {}
     state.plans_doubted = True
     for job in state.holding.values():
         state.expect_end(job)

@@ -17,7 +17,7 @@ from typing import Final
 
 from gangline.events import decisions as d
 from gangline.events.decisions import Certificate
-from gangline.scheduler.core import claims, plans, quota
+from gangline.scheduler.core import claims, plans, quota, rights
 from gangline.scheduler.core.assumed import run_ms
 from gangline.scheduler.core.entities import Job, Reservation
 from gangline.scheduler.core.fit import shape_of_spec
@@ -25,6 +25,7 @@ from gangline.scheduler.core.fleet import ROOT_LEVEL, Place, Shape, bits, lowest
 from gangline.scheduler.core.keeping import Keeping
 from gangline.scheduler.core.keys import GroupKey
 from gangline.scheduler.core.order import Order
+from gangline.scheduler.core.prospects import Prospects
 from gangline.scheduler.core.state import State
 from gangline.scheduler.core.turn import Turn
 
@@ -49,7 +50,16 @@ def _pass(turn: Turn) -> bool:
     if not asked:
         return False
     turn.considered += len(asked)
-    Asking(turn, asked).run()
+    order = Order(state, turn.now_ms)
+    prospects = Prospects(turn, order)
+    hopeful = []
+    for group in asked:
+        if prospects.any(group):
+            hopeful.append(group)
+        else:
+            state.answered[group] = state.epoch
+    if hopeful:
+        Asking(turn, order, hopeful).run()
     return True
 
 
@@ -63,7 +73,7 @@ def must_ask(state: State, group: GroupKey) -> bool:
         return False
     head = state.groups[group][0][2]
     known = max(state.all_epoch, state.team_epochs.get(head.spec.team, 0))
-    if answered < known or head.gpus <= state.tree.root.free or claims.may_claim(state, head):
+    if answered < known or head.gpus <= state.tree.root.free or rights.may_claim(state, head):
         return True
     state.answered[group] = state.epoch
     return False
@@ -76,12 +86,12 @@ class Asking:
     way, those of its jobs that are out sooner are asked too. The others may still get plans.
     """
 
-    def __init__(self, turn: Turn, asked: list[GroupKey]) -> None:
+    def __init__(self, turn: Turn, order: Order, asked: list[GroupKey]) -> None:
         """For groups that have no answer yet."""
         self.turn = turn
         self.state = turn.state
         self.epoch = turn.state.epoch
-        self.order = Order(turn.state, turn.now_ms)
+        self.order = order
         self.shortest: dict[GroupKey, int] = {}
         self.plans_left = True
         self.heap = [(self.order.key(self.state.groups[g][0][2]), g, 0) for g in asked]

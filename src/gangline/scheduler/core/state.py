@@ -66,6 +66,7 @@ class State:
         self.fits: dict[object, object] = {}
         self.windowed: dict[str, None] = {}
         self.answered: dict[GroupKey, int] = {}
+        self.shortest: dict[GroupKey, int] = {}
         self.timers: list[TimerKey] = []
         self.touched: dict[str, None] = {}
         self.dirty: dict[tuple[str, str], None] = {}
@@ -344,6 +345,7 @@ class State:
         job.group = group_of(job)
         insort(self.groups.setdefault(job.group, []), (job.submitted_ms, job.number, job))
         self.answered.pop(job.group, None)
+        self.shortest.pop(job.group, None)
 
     def ungroup(self, job: Job) -> None:
         """Stand in no group."""
@@ -351,6 +353,7 @@ class State:
             return
         members = self.groups[job.group]
         members.remove((job.submitted_ms, job.number, job))
+        self.shortest.pop(job.group, None)
         if not members:
             del self.groups[job.group]
         job.group = ()

@@ -1,0 +1,106 @@
+"""Whether a group of waiting jobs could get anything now: a cheap look before the real question.
+
+Whoever is refused here would be refused by the whole search too: the quota's room, the GPUs that
+plans ahead leave, and what a claim could reach are all taken at their most. What does not depend on
+the group alone is remembered until the next decision, so that a look costs a few microseconds.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import Final
+
+from gangline.events.spec import UNLIMITED, JobClass
+from gangline.scheduler.core import quota, rights
+from gangline.scheduler.core.assumed import run_ms
+from gangline.scheduler.core.entities import Job
+from gangline.scheduler.core.fit import shape_of_spec
+from gangline.scheduler.core.fleet import Domain, Tree
+from gangline.scheduler.core.keeping import Bound, left_by, plans_in_order
+from gangline.scheduler.core.keys import GroupKey
+from gangline.scheduler.core.order import Order
+from gangline.scheduler.core.state import State
+from gangline.scheduler.core.turn import Turn
+
+ANY: Final = 1 << 40
+"""More GPUs than there are."""
+
+
+class Prospects:
+    """A look at groups, for one pass."""
+
+    def __init__(self, turn: Turn, order: Order) -> None:
+        """As things stand; not to be kept beyond the next decision."""
+        self.turn = turn
+        self.state = turn.state
+        self.order = order
+        self.plans = plans_in_order(turn, order)
+        self.planned = {turn.state.jobs[r.job].group for r in self.plans.plans}
+        self.most = turn.state.cell.policy["reservations"]
+
+    def any(self, group: GroupKey) -> bool:
+        """Whether some job of the group might start, claim, or have its plan made or changed."""
+        if group in self.planned or len(self.plans.keys) < self.most:
+            return True
+        head = self.state.groups[group][0][2]
+        key = self.order.key(head)
+        if not self.most or key < self.plans.keys[self.most - 1]:
+            return True
+        spec = head.spec
+        can_claim = rights.may_claim(self.state, head)
+        addable = addable_to(self.turn, spec.team, preemptible=spec.preemptible)
+        if spec.gpus > addable and not can_claim:
+            return False
+        if self.state.windowed:
+            return True
+        left = self._left(group, head, bisect_left(self.plans.keys, key))
+        if spec.gpus <= addable and self._tree(head).holds(left, shape_of_spec(spec)):
+            return True
+        return can_claim and self._claim(head, left.free)
+
+    def _tree(self, head: Job) -> Tree:
+        return self.state.tree_for(shape_of_spec(head.spec).selector)
+
+    def _left(self, group: GroupKey, head: Job, ahead: int) -> Domain:
+        """What plans leave for the one of the group that is out soonest."""
+        end_ms = self.turn.now_ms + shortest_ms(self.state, group)
+        bound = Bound(ahead, bisect_left(self.plans.starts, end_ms), "", ())
+        return left_by(self.turn, self.order, bound, self._tree(head))
+
+    def _claim(self, head: Job, free: int) -> bool:
+        """Whether those whom it may evict hold enough."""
+        wanted = head.gpus - free - rights.leaving_gpus(self.turn)
+        if wanted <= 0:
+            return True
+        protects = head.job_class is not JobClass.URGENT
+        return wanted <= rights.most_of_any(self.turn, head, protects=protects)
+
+
+def addable_to(turn: Turn, team: str, *, preemptible: bool) -> int:
+    """GPUs that a team may take more, at most; remembered until the next decision."""
+    return turn.remember(
+        ("addable", team, preemptible), lambda: _addable(turn.state, team, preemptible=preemptible)
+    )
+
+
+def _addable(state: State, name: str, *, preemptible: bool) -> int:
+    team = state.teams[name]
+    most = ANY
+    if not preemptible or state.inside_claims.get(name, 0) > 0:
+        most = team.guaranteed - quota.committed(team)
+    if state.lending_limited:
+        return most
+    for above in state.chain(name):
+        if above.borrow != UNLIMITED:
+            most = min(most, above.guaranteed + above.borrow - quota.committed(above))
+    return most
+
+
+def shortest_ms(state: State, group: GroupKey) -> int:
+    """How soon the one of a group that is out soonest would be out."""
+    found = state.shortest.get(group)
+    if found is None:
+        policy = state.cell.policy
+        found = min(run_ms(policy, job) for _, _, job in state.groups[group])
+        state.shortest[group] = found
+    return found

@@ -1,0 +1,172 @@
+"""Who may take GPUs from whom, and how many at most.
+
+- A class right: `urgent` and `high` from lower classes; out of another team's guarantee only
+`urgent`.
+- The owner's right, of every class: a gang that is whole inside its team's guarantee takes back
+what was borrowed from it, from any class but `urgent`, as long as the victim's team is above its
+guarantee. Both are judged below the two teams' nearest common ancestor.
+
+A `preemptible=no` job is never a victim, an attempt is protected for its minimum run time (not from
+`urgent`), nobody evicts the one it was evicted for before it has started again, and gangs that are
+leaving anyway are waited for, not evicted twice.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from gangline.events.spec import JobClass
+from gangline.scheduler.core import quota
+from gangline.scheduler.core.assumed import protected_until_ms
+from gangline.scheduler.core.entities import Job, Team
+from gangline.scheduler.core.state import State
+from gangline.scheduler.core.turn import Turn
+
+
+def right_over(state: State, claimant: Job, victim: Job) -> str:
+    """By which right the claimant may evict the victim now: `class`, `reclaim`, or none (empty)."""
+    if not victim.spec.preemptible or victim.final or victim.id == claimant.claimant:
+        return ""
+    team, job_class = victim.spec.team, victim.job_class
+    return right_over_team(state, claimant, team, job_class, gpus=claimant.gpus)
+
+
+def right_over_team(state: State, claimant: Job, team: str, job_class: int, *, gpus: int) -> str:
+    """The right over those of a team's gangs of one class that may be evicted at all.
+
+    gpus: that the claimant comes to hold.
+    """
+    parts = quota.sides(state, claimant.spec.team, team)
+    same_team = claimant.spec.team == team
+    strong = job_class < claimant.job_class and claimant.job_class >= JobClass.HIGH
+    if strong and (same_team or claimant.job_class is JobClass.URGENT or quota.above(parts)):
+        return "class"
+    if same_team or job_class == JobClass.URGENT:
+        return ""
+    if quota.inside(parts, gpus) and quota.above(parts):
+        return "reclaim"
+    return ""
+
+
+def may_claim(state: State, job: Job) -> bool:
+    """Whether any right is thinkable: a class right, or the owner's inside its own guarantee."""
+    if job.chain >= state.cell.policy["preemption_chain"]:
+        return False
+    if job.job_class >= JobClass.HIGH:
+        return True
+    team = state.teams[job.spec.team]
+    if quota.projected(team) + job.gpus <= team.guaranteed:
+        return True
+    return bool(team.children) and quota.own_guarantee(team) >= job.gpus
+
+
+class Reach:
+    """What a claimant could get by its rights at most."""
+
+    def __init__(self, turn: Turn, claimant: Job, *, protects: bool, gpus: int = 0) -> None:
+        """As things stand. protects: whether protected gangs count out.
+
+        gpus: that the claimant comes to hold, its own if not said.
+        """
+        self.turn = turn
+        self.state = turn.state
+        self.claimant = claimant
+        self.protects = protects
+        self.gpus = gpus or claimant.gpus
+
+    def most(self) -> int:
+        """GPUs that it may get from all teams at most."""
+        return sum(self._most_from(team) for team in self.state.teams.values() if team.gangs)
+
+    def everybody(self) -> int:
+        """GPUs of everybody whom it has a right to evict now, protected or not."""
+        return sum(
+            gpus
+            for team in self.state.teams.values()
+            for job_class, gpus in enumerate(team.evictable)
+            if gpus and self._right_over(team.name, job_class)
+        )
+
+    def _right_over(self, team: str, job_class: int) -> str:
+        return right_over_team(self.state, self.claimant, team, job_class, gpus=self.gpus)
+
+    def _most_from(self, team: Team) -> int:
+        """GPUs that it may get from a team at most.
+
+        By a right over what is above the guarantee: what is above it, and what the last gang
+        brings beyond.
+        """
+        everything = limited = largest = 0
+        for job_class, gpus in enumerate(team.evictable):
+            cause = self._right_over(team.name, job_class) if gpus else ""
+            if not cause:
+                continue
+            open_to = evictable(self.turn, protects=self.protects).get(
+                (team.name, job_class), NOBODY
+            )
+            if self._bounded(team, cause):
+                limited += open_to.gpus
+                largest = max(largest, open_to.largest)
+            else:
+                everything += open_to.gpus
+        if limited:
+            parts = quota.sides(self.state, self.claimant.spec.team, team.name)
+            limited = min(limited, quota.excess(parts) + largest - 1)
+        return everything + limited
+
+    def _bounded(self, team: Team, cause: str) -> bool:
+        """Whether the right ends when the team is down to its guarantee."""
+        claimant = self.claimant
+        own_or_urgent = claimant.job_class is JobClass.URGENT or team.name == claimant.spec.team
+        return cause == "reclaim" or not own_or_urgent
+
+
+def most_of_any(turn: Turn, claimant: Job, *, protects: bool) -> int:
+    """GPUs that any gang of its team and class may get by rights at most.
+
+    Remembered until the next decision. protects: whether protected gangs count out.
+    """
+    key = ("most", claimant.spec.team, int(claimant.job_class), protects)
+    return turn.remember(key, lambda: Reach(turn, claimant, gpus=1, protects=protects).most())
+
+
+class Evictable(NamedTuple):
+    """Gangs of one team and class that may be evicted: all their GPUs, and the largest's."""
+
+    gpus: int
+    largest: int
+
+
+NOBODY: Final = Evictable(0, 0)
+
+
+def leaving_gpus(turn: Turn) -> int:
+    """GPUs of gangs that leave anyway, and not for somebody; remembered until the next decision."""
+
+    def find() -> int:
+        taken = {v for r in turn.state.reservations.values() for v in r.victims}
+        return sum(job.gpus for job in turn.state.leaving.values() if job.id not in taken)
+
+    return turn.remember("leaving", find)
+
+
+def evictable(turn: Turn, *, protects: bool) -> dict[tuple[str, int], Evictable]:
+    """What each team and class could lose; remembered until the next decision.
+
+    protects: without those that are protected for now.
+    """
+    return turn.remember(("evictable", protects), lambda: _evictable(turn, protects=protects))
+
+
+def _evictable(turn: Turn, *, protects: bool) -> dict[tuple[str, int], Evictable]:
+    found: dict[tuple[str, int], Evictable] = {}
+    policy = turn.state.cell.policy
+    for job in turn.state.holding.values():
+        if not job.spec.preemptible or job.stop_cause:
+            continue
+        if protects and protected_until_ms(policy, job) > turn.now_ms:
+            continue
+        place = job.spec.team, int(job.job_class)
+        gpus, largest = found.get(place, NOBODY)
+        found[place] = Evictable(gpus + job.gpus, max(largest, job.gpus))
+    return found
