@@ -215,7 +215,7 @@ def _leaving(turn: Turn, node: Node, by_ms: int) -> int:
 
 def left_by(turn: Turn, order: Order, bound: Bound, tree: Tree) -> Domain:
     """The whole fleet's counts less what is kept; remembered until the next decision."""
-    return turn.remember((bound, id(tree)), lambda: _left(tree, kept_by(turn, order, bound)))
+    return turn.remember((bound, tree), lambda: _left(tree, kept_by(turn, order, bound)))
 
 
 def _left(tree: Tree, kept: dict[str, int]) -> Domain:
