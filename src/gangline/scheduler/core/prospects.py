@@ -8,6 +8,7 @@ the group alone is remembered until the next decision, so that a look costs a fe
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from typing import Final
 
 from gangline.events.spec import UNLIMITED, JobClass
@@ -18,7 +19,7 @@ from gangline.scheduler.core.fit import shape_of_spec
 from gangline.scheduler.core.fleet import Domain, Tree
 from gangline.scheduler.core.keeping import Bound, left_by, plans_in_order
 from gangline.scheduler.core.keys import GroupKey
-from gangline.scheduler.core.order import Order
+from gangline.scheduler.core.order import Order, OrderKey
 from gangline.scheduler.core.state import State
 from gangline.scheduler.core.turn import Turn
 
@@ -29,23 +30,35 @@ ANY: Final = 1 << 40
 class Prospects:
     """A look at groups, for one pass."""
 
-    def __init__(self, turn: Turn, order: Order) -> None:
+    def __init__(self, turn: Turn, order: Order, asked: Sequence[GroupKey]) -> None:
         """As things stand; not to be kept beyond the next decision."""
         self.turn = turn
         self.state = turn.state
         self.order = order
         self.plans = plans_in_order(turn, order)
         self.planned = {turn.state.jobs[r.job].group for r in self.plans.plans}
-        self.most = turn.state.cell.policy["reservations"]
+        self.keys = {group: order.key(turn.state.groups[group][0][2]) for group in asked}
+        self.last = self._last()
+
+    def _last(self) -> OrderKey | None:
+        """The last in order that may get a plan; None when anybody may.
+
+        Where there are plans left, twice as many are asked as would be enough, as there is not a
+        plan to be had for everybody.
+        """
+        keys, most = self.plans.keys, self.state.cell.policy["reservations"]
+        if len(keys) >= most > 0:
+            return keys[most - 1]
+        unplanned = sorted(key for group, key in self.keys.items() if group not in self.planned)
+        enough = 2 * most - len(keys)
+        return unplanned[enough - 1] if 0 < enough < len(unplanned) else None
 
     def any(self, group: GroupKey) -> bool:
         """Whether some job of the group might start, claim, or have its plan made or changed."""
-        if group in self.planned or len(self.plans.keys) < self.most:
+        key = self.keys[group]
+        if group in self.planned or self.last is None or key <= self.last:
             return True
         head = self.state.groups[group][0][2]
-        key = self.order.key(head)
-        if not self.most or key < self.plans.keys[self.most - 1]:
-            return True
         spec = head.spec
         can_claim = rights.may_claim(self.state, head)
         addable = addable_to(self.turn, spec.team, preemptible=spec.preemptible)

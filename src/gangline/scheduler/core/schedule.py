@@ -51,7 +51,7 @@ def _pass(turn: Turn) -> bool:
         return False
     turn.considered += len(asked)
     order = Order(state, turn.now_ms)
-    prospects = Prospects(turn, order)
+    prospects = Prospects(turn, order, asked)
     hopeful = []
     for group in asked:
         if prospects.any(group):
