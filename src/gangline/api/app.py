@@ -11,7 +11,19 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from gangline.api import health, history, jobs, logs, operators, page, reads, session, stream
+from gangline.api import (
+    health,
+    history,
+    jobs,
+    logs,
+    operators,
+    page,
+    present,
+    reads,
+    session,
+    stream,
+    submitting,
+)
 from gangline.api.guard import Guard
 from gangline.api.metrics import Measured, Metrics
 from gangline.api.problems import ProblemError, slug_of_status
@@ -54,9 +66,12 @@ def create_app(
     app.state.desk = jobs.Desk(Publisher(log), views)
     app.state.tokens = None if settings.tokens is None else TokenFile(settings.tokens)
     app.state.past = history.Past(log)
+    app.state.clerk = present.Clerk(log)
     app.state.metrics = Metrics(views)
     app.state.streams = stream.Streams()
-    for room in (jobs, logs, operators, reads, history, session, stream, health, page):
+    for room in (
+        submitting, jobs, logs, operators, reads, history, present, session, stream, health, page
+    ):  # fmt: skip
         app.include_router(room.router)
     page.mount(app)
     _answer_problems(app)

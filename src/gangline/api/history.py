@@ -12,9 +12,11 @@ from fastapi import APIRouter, Depends, Query, Request
 from gangline.api.durations import is_duration, parse_at_ms
 from gangline.api.jobs import Caller
 from gangline.api.nearest import nearest
+from gangline.api.present import OpenClerk
 from gangline.api.problems import ProblemError
 from gangline.events.log import Log, LogError
 from gangline.replay.history import LogSource
+from gangline.replay.present import Present
 from gangline.replay.timetravel import When, parse_when, state_at
 
 router = APIRouter(prefix="/v1", tags=["history"])
@@ -83,8 +85,10 @@ OpenPast = Annotated[Past, Depends(past_of)]
 
 
 @router.get("/state")
-def state(past: OpenPast, _: Caller, at: At = "now") -> dict[str, Any]:
+def state(past: OpenPast, clerk: OpenClerk, _: Caller, at: At = "now") -> dict[str, Any]:
     """The whole state at a moment: queue with reasons, placements, teams, nodes, policy."""
+    if at == "now":
+        return clerk.ask(Present.plain)
     return past.state(moment_of(at, now_ms=now()))
 
 

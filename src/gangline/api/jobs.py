@@ -8,7 +8,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Header, Request
+from fastapi import APIRouter, Depends, Request
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
@@ -16,7 +16,7 @@ from gangline.api.auth import Principal, Verb, authorise, principal_of
 from gangline.api.names import Name, check_name
 from gangline.api.problems import ProblemError
 from gangline.api.publisher import Publisher, message
-from gangline.api.spec_json import JobRequest, checked, parse_body, parse_request
+from gangline.api.spec_json import JobRequest, checked, parse_body
 from gangline.api.views import Views
 from gangline.events import facts
 from gangline.events.log import Message, Position, Topic
@@ -194,53 +194,6 @@ def desk_of(request: Request) -> Desk:
 
 
 OpenDesk = Annotated[Desk, Depends(desk_of)]
-_BODY: Final = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/json": {"schema": JobRequest.model_json_schema()}},
-    }
-}
-
-
-@router.post("/jobs", status_code=202, openapi_extra=_BODY)
-async def submit(
-    request: Request,
-    desk: OpenDesk,
-    caller: Caller,
-    idempotency_key: Annotated[str, Header(max_length=300)] = "",
-) -> Accepted:
-    """Submit a job. The same `Idempotency-Key` again is the same job, however often it is sent."""
-    wanted = parse_request(parse_body(await request.body()))
-    job = job_id(idempotency_key, wanted)
-    spec = wanted.spec()
-    return (await run_in_threadpool(desk.submit, [(job, spec)], caller))[0]
-
-
-@router.post("/jobs/batch", status_code=202)
-async def submit_batch(request: Request, desk: OpenDesk, caller: Caller) -> AcceptedBatch:
-    """Submit many jobs: `{"jobs": [{"id": KEY, "spec": SPEC}, …]}`; all of them, or none."""
-    wanted = []
-    for index, item in enumerate(_items(parse_body(await request.body()))):
-        try:
-            spec = parse_request(item["spec"])
-            wanted.append((job_id(item.get("id", ""), spec), spec.spec()))
-        except ProblemError as problem:
-            raise ProblemError(problem.slug, f"jobs.{index}: {problem.detail}") from problem
-    return AcceptedBatch(jobs=await run_in_threadpool(desk.submit, wanted, caller))
-
-
-def _items(body: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - JSON
-    """The items of a batch, or an `invalid` problem."""
-    items = body.get("jobs") if isinstance(body, dict) else None
-    if not isinstance(items, list) or not 0 < len(items) <= _MAX_BATCH:
-        raise ProblemError("invalid", f"jobs: a list of 1 to {_MAX_BATCH:,} submissions")
-    for index, item in enumerate(items):
-        keys = set(item) if isinstance(item, dict) else set()
-        if "spec" not in keys or not keys <= {"id", "spec"} or not isinstance(
-            item.get("id", ""), str
-        ):  # fmt: skip
-            raise ProblemError("invalid", f"jobs.{index}: an object of `spec` and, at most, `id`")
-    return items
 
 
 async def _optional(request: Request, model: type[BaseModel]) -> Any:  # noqa: ANN401
