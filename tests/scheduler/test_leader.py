@@ -7,6 +7,7 @@ import pytest
 from gangline.events import decisions as d
 from gangline.events import facts
 from gangline.events.log import Topic
+from gangline.scheduler.ports import Point
 from tests.scheduler.cell import Cell
 
 
@@ -181,6 +182,29 @@ def test_nobody_is_suspected_for_what_happened_while_nobody_read() -> None:
     assert cell.decisions(d.LeadershipTaken)[-1].why == "gap"
     cell.run(scheduler, ms=31_000)
     assert len(cell.decisions(d.NodeHealthChanged)) == 1
+
+
+def test_nobody_is_suspected_for_what_happened_after_the_ends_were_seen() -> None:
+    """A scheduler that stands still in the middle of a turn judges by the time it looked."""
+    cell = Cell()
+    still = {"ms": 0}
+
+    def stand_still(point: Point) -> None:
+        if point is Point.FACTS_TAKEN:
+            cell.clocks.passed_ms += still.pop("ms", 0)
+            cell.heartbeat("n1")
+
+    scheduler = cell.scheduler(probe=stand_still)
+    cell.admit("n1")
+    cell.led_by(scheduler)
+    cell.heartbeat("n1")
+    cell.run(scheduler, ms=1_000)
+    still["ms"] = 60_000
+    cell.submit("job-1")
+
+    cell.run(scheduler, ms=1_000)
+
+    assert cell.decisions(d.NodeHealthChanged) == []
 
 
 @pytest.mark.parametrize("error_ms", [86_400_000, -86_400_000])

@@ -76,5 +76,11 @@ class LedgerCheck:
 
 
 def _is_moot(model: Model) -> bool:
-    """Whether whose loan is whose is a matter of convention: in a tree, or beyond a lend limit."""
-    return any(team.parent or team.lend != UNLIMITED for team in model.teams.values())
+    """Whether whose loan is whose is a matter of convention.
+
+    So it is in a tree, beyond a lend limit, and where more is guaranteed than there is.
+    """
+    capacity = sum(node.gpus for node in model.nodes.values())
+    promised = sum(team.guaranteed for team in model.teams.values())
+    limited = any(team.parent or team.lend != UNLIMITED for team in model.teams.values())
+    return limited or promised > capacity

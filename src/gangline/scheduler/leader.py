@@ -213,9 +213,13 @@ class Leader:
         return self._core.policy_value(self.follower.state, "suspect_after")
 
     def _check(self) -> Sequence[TopicPartition] | None:
-        """Read to the ends; what is missing. Notes when all was read, and a gap in that."""
-        unread = self._gatherer.unread()
+        """Read to the ends; what is missing. Notes when all was read, and a gap in that.
+
+        The time is taken before the ends are: whatever stands still after that, nobody is judged
+        by a silence that was not listened to.
+        """
         now = self._checked_ms = self.now_ms()
+        unread = self._gatherer.unread()
         if unread is not None and not unread and self._intake.fits:
             if now - self._caught_up_ms > GAP_MS and self._led is None:
                 self._led = "gap"
@@ -233,7 +237,7 @@ class Leader:
         self._intake.take(unread)
         self._probe(Point.FACTS_TAKEN)
         caught_up = not unread and not self._intake.waiting
-        now = self.now_ms()
+        now = self._checked_ms
         edges = self._edges(now, caught_up=caught_up)
         facts = self._intake.facts(caught_up=caught_up)
         started = self._machine.monotonic_ms()

@@ -20,6 +20,7 @@ from gangline.replay.broken_rule import BrokenRuleError
 from gangline.replay.core_port import Step
 from gangline.replay.invariants import Invariants
 from gangline.replay.model import Model
+from gangline.replay.vopr.answers import overdue, unanswered
 from gangline.replay.vopr.clock import START_MS
 from gangline.replay.vopr.fact_book import FactBook
 from gangline.replay.vopr.rules import RULES
@@ -50,6 +51,7 @@ class Auditor:
     """Looks at the log whenever something has landed.
 
     taken_ms: when each scheduler really took the facts of its newest step. held: who holds a job.
+    backed_off: until when a job that failed early is put off.
     """
 
     def __init__(self, bus: Bus, core: Core, *, programs: Programs, hosts: dict[str, Host]) -> None:
@@ -64,12 +66,13 @@ class Auditor:
         self.refusals: Counter[str] = Counter()
         self.answered: set[str] = set()
         self.held: dict[str, str] = {}
-        self.unready_to_wait: dict[str, int] = {}
+        self.backed_off: dict[str, int] = {}
         self.retries: dict[str, int] = {}
         self.failures: dict[str, int] = {}
         self.placed_ms: dict[str, int] = {}
         self.resumed_ms: dict[str, int] = {}
         self.taken_ms: dict[str, int] = {}
+        self.led_ms = 0
         self.newest: dict[str, NodeAssignment] = {}
         self.batches = 0
         self._invariants = Invariants()
@@ -77,12 +80,12 @@ class Auditor:
         self._numbers = 0
         self._leader = ""
         self._step_ms = 0
-        self._out: dict[str, set[str]] = {}
-        self._stopping: set[str] = set()
+        self.out: dict[str, set[str]] = {}
+        self.stopping: set[str] = set()
         self._records: list[Record] = []
         self._decisions: list[d.Decision] = []
         self._reader = bus.log.reader(from_the_start(_INPUTS))
-        self._outputs = bus.log.reader(from_the_start([Topic.DECISIONS, Topic.ASSIGNMENTS]))
+        self.outputs = bus.log.reader(from_the_start([Topic.DECISIONS, Topic.ASSIGNMENTS]))
 
     # --- looking ---------------------------------------------------------------------------------
 
@@ -91,7 +94,7 @@ class Auditor:
         now_ms = self.bus.timeline.now_ms
         for record in self._reader.poll(0, limit=100_000):
             self.book.take(record, now_ms)
-        records = self._outputs.poll(0, limit=100_000)
+        records = self.outputs.poll(0, limit=100_000)
         batches = [record for record in records if record.topic == Topic.DECISIONS]
         for record in batches:
             self._batch(record)
@@ -129,12 +132,19 @@ class Auditor:
         link = self.follower.link
         if link is not None and batch.term == link.term and self._leader not in ("", actor):
             self.wrong(record, f"{actor} writes in the term of {self._leader}")
+        if link is None or batch.term != link.term:
+            self._check_begins(record, batch)
         self._leader = actor
         ahead_ms = batch.now_ms - START_MS - self.bus.timeline.now_ms
         if ahead_ms > AHEAD_MS + self.bus.timeline.now_ms // 100:
             self.wrong(record, f"its time is {ahead_ms} ms ahead of the true one")
         if batch.now_ms < self.model.now_ms:
             self.wrong(record, f"its time goes back by {self.model.now_ms - batch.now_ms} ms")
+
+    def _check_begins(self, record: Record, batch: DecisionBatch) -> None:
+        """A term begins with one who says that it leads."""
+        if [edge.kind for edge in batch.edges] != ["led"]:
+            self.wrong(record, f"term {batch.term} begins without a leader")
 
     def _decide(self, record: Record, decision: d.Decision, now_ms: int) -> None:
         self.model.now_ms = now_ms
@@ -158,8 +168,18 @@ class Auditor:
                 self.follower.feed(record)
             step = Step((), (), batch.now_ms, batch.caught_up, tuple(decisions), b"")
             self._invariants.stepped(self._scene(batch.now_ms), step)
+            problem = unanswered(self, batch) or (overdue(self) if batch.caught_up else "")
+            if problem:
+                self.wrong(records[-1], problem)
         except (BrokenRuleError, LogDifferenceError) as error:
             raise WrongError(f"{records[-1].position}: {error}") from error
+
+    def finish(self) -> None:
+        """Nothing may be left undone at the end."""
+        try:
+            self._invariants.finish()
+        except BrokenRuleError as error:
+            raise WrongError(str(error)) from error
 
     def _scene(self, now_ms: int) -> World:
         """What the nine rules look at; processes they leave to us."""
@@ -177,36 +197,40 @@ class Auditor:
         if remember is not None:
             remember(self, decision)
 
+    def _note_led(self, _decision: d.LeadershipTaken) -> None:
+        self.led_ms = self.model.now_ms
+
     def _note_held(self, decision: d.JobHeld) -> None:
         self.held[decision.job] = decision.by
 
     def _note_let_go(self, decision: d.JobReleased) -> None:
-        self.unready_to_wait.pop(decision.job, None)
+        self.backed_off.pop(decision.job, None)
         if decision.by != "scheduler":
             self.held.pop(decision.job, None)
             self.failures.pop(decision.job, None)
 
     def _note_requeued(self, decision: d.JobRequeued) -> None:
         if decision.not_before_ms:
-            self.unready_to_wait[decision.job] = decision.not_before_ms
+            self.backed_off[decision.job] = decision.not_before_ms
         if decision.cause is d.StopCause.INFRASTRUCTURE:
             self.failures[decision.job] = self.failures.get(decision.job, 0) + 1
 
     def _note_placed(self, decision: d.GangPlaced) -> None:
         self.placed_ms[decision.job] = self.model.now_ms
-        self._out[decision.job] = set()
+        self.out[decision.job] = set()
 
     def _note_stopping(self, decision: d.GangPreempted) -> None:
-        self._stopping.add(decision.job)
+        self.stopping.add(decision.job)
 
     def _note_released(self, decision: d.GangReleased) -> None:
-        self._stopping.discard(decision.job)
+        self.stopping.discard(decision.job)
 
     def _note_started(self, decision: d.GangStarted) -> None:
         self.resumed_ms[decision.job] = decision.resumed_ms
 
     def _note_ended(self, decision: d.MemberEnded) -> None:
-        self._out.setdefault(decision.job, set()).add(decision.node)
+        if self.model.jobs[decision.job].attempt == decision.attempt:
+            self.out.setdefault(decision.job, set()).add(decision.node)
 
     def _note_cause(self, decision: d.WaitCauseChanged) -> None:
         self.causes[str(decision.cause)] += len(decision.jobs)
@@ -281,7 +305,7 @@ class Auditor:
         """What a node should run by the decisions, in order."""
         found: list[Wanted] = []
         for job in self.model.holding.values():
-            if node in self._out.get(job.job, ()):
+            if node in self.out.get(job.job, ()):
                 continue
             phase = self._phase(job.job)
             found += [
@@ -298,7 +322,7 @@ class Auditor:
         return sorted(found)
 
     def _phase(self, job: str) -> str:
-        if job in self._stopping:
+        if job in self.stopping:
             return str(MemberPhase.STOP)
         started = self.model.jobs[job].started_ms is not None
         return str(MemberPhase.RUN if started else MemberPhase.PREPARE)
@@ -321,9 +345,11 @@ _DEFAULTS: Final = {
     "start_timeout": 120_000,
     "suspect_after": 30_000,
     "lost_after": 120_000,
+    "preemption_grace": 60_000,
 }
 
 _MEMORY: Final[Mapping[type, Callable[[Auditor, Any], None]]] = {
+    d.LeadershipTaken: Auditor._note_led,  # noqa: SLF001
     d.JobHeld: Auditor._note_held,  # noqa: SLF001 - the table of this class
     d.JobReleased: Auditor._note_let_go,  # noqa: SLF001
     d.JobRequeued: Auditor._note_requeued,  # noqa: SLF001

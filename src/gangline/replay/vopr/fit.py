@@ -45,11 +45,6 @@ def free_gpus(model: Model) -> dict[str, int]:
     }
 
 
-def whole_gpus(model: Model, names: Collection[str]) -> dict[str, int]:
-    """GPUs of these nodes that could work if everybody were gone."""
-    return {name: node.gpus - len(node.bad) for name, node in model.nodes.items() if name in names}
-
-
 def fits(model: Model, spec: Spec, free: Mapping[str, int]) -> bool:
     """Whether a gang of this shape fits into what is free."""
     required = spec.topology.kind is TopologyKind.REQUIRED

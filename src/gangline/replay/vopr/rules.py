@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 from gangline.events import decisions as d
 from gangline.events import facts as f
 from gangline.replay.vopr import fit
+from gangline.replay.vopr.answers import grace_problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gangline.replay.vopr.auditor import Auditor
+
+Stop = d.GangStopping | d.GangReleased
 
 CLOCKS_DIFFER_MS: Final = 8_000
 """A leader's time may be 5 s ahead, and clocks of brokers and machines differ beside that."""
@@ -65,7 +68,7 @@ def _placed(auditor: Auditor, decision: d.GangPlaced) -> str:
         there = auditor.lives_on(seat.node, seat.gpus)
         if there:
             return f"{there} still runs on {seat.node}"
-    return fit.overtaken(auditor.model, job, auditor.unready_to_wait)
+    return fit.overtaken(auditor.model, job, {*auditor.held, *auditor.backed_off})
 
 
 def _ready(auditor: Auditor, decision: d.MembersReady) -> str:
@@ -102,6 +105,8 @@ def _recorded(auditor: Auditor, decision: d.CheckpointRecorded) -> str:
     said = auditor.book.saves.get(f"{decision.node} {decision.path}")
     if said is None or decision.path not in auditor.programs.stored:
         return f"nobody saved {decision.path}"
+    if said.productive_ms > auditor.programs.stored[decision.path]:
+        return f"{said.productive_ms} ms said, saved {auditor.programs.stored[decision.path]}"
     if decision.productive_ms > said.productive_ms:
         return f"{decision.productive_ms} ms, said were {said.productive_ms}"
     if decision.productive_ms < auditor.model.jobs[decision.job].saved_ms:
@@ -116,6 +121,8 @@ def _ended(auditor: Auditor, decision: d.MemberEnded) -> str:
     if decision.reason == "fenced":
         there = auditor.processes_of(decision.node, decision.job, decision.attempt)
         return "its processes run" if there else ""
+    if auditor.processes_of(decision.node, decision.job, decision.attempt):
+        return "its processes run"
     if any(each.code == decision.code for each in said):
         return ""
     rebooted = decision.reason == "infrastructure" and len(auditor.book.boots[decision.node]) > 1
@@ -138,13 +145,13 @@ def _stopping(auditor: Auditor, decision: d.GangStopping) -> str:
     return reason(auditor, decision) if reason is not None else ""
 
 
-def _stop_cancelled(auditor: Auditor, decision: d.GangStopping) -> str:
+def _stop_cancelled(auditor: Auditor, decision: Stop) -> str:
     asked = auditor.book.asked[f.JobCancelRequested]
     names = {decision.job, decision.job.rpartition(".")[0]}
     return "" if names & asked else "nobody asked for it"
 
 
-def _stop_limit(auditor: Auditor, decision: d.GangStopping) -> str:
+def _stop_limit(auditor: Auditor, decision: Stop) -> str:
     job = auditor.model.jobs[decision.job]
     if job.spec.limit_ms is None or job.started_ms is None:
         return "it has no limit, or does not run"
@@ -152,7 +159,7 @@ def _stop_limit(auditor: Auditor, decision: d.GangStopping) -> str:
     return f"after {ran_ms} ms only" if ran_ms < job.spec.limit_ms else ""
 
 
-def _stop_user(auditor: Auditor, decision: d.GangStopping) -> str:
+def _stop_user(auditor: Auditor, decision: Stop) -> str:
     job = auditor.model.jobs[decision.job]
     for seat in job.seats:
         for said in auditor.book.exits.get((job.job, job.attempt, seat.node), ()):
@@ -161,7 +168,7 @@ def _stop_user(auditor: Auditor, decision: d.GangStopping) -> str:
     return "none of its members failed"
 
 
-def _stop_infrastructure(auditor: Auditor, decision: d.GangStopping) -> str:
+def _stop_infrastructure(auditor: Auditor, decision: Stop) -> str:
     job = auditor.model.jobs[decision.job]
     for seat in job.seats:
         exits = auditor.book.exits.get((job.job, job.attempt, seat.node), ())
@@ -178,13 +185,13 @@ def _stop_infrastructure(auditor: Auditor, decision: d.GangStopping) -> str:
     return "nothing is wrong with its nodes"
 
 
-def _stop_service(auditor: Auditor, decision: d.GangStopping) -> str:
+def _stop_service(auditor: Auditor, decision: Stop) -> str:
     job = auditor.model.jobs[decision.job]
     asked = auditor.book.asked[f.DrainRequested] | auditor.book.asked[f.MaintenanceScheduled]
     return "" if any(seat.node in asked for seat in job.seats) else "nobody wants its nodes empty"
 
 
-_STOP_REASONS: Final[Mapping[d.StopCause, Callable[[Auditor, d.GangStopping], str]]] = {
+_STOP_REASONS: Final[Mapping[d.StopCause, Callable[[Auditor, Stop], str]]] = {
     d.StopCause.CANCELLED: _stop_cancelled,
     d.StopCause.LIMIT: _stop_limit,
     d.StopCause.USER: _stop_user,
@@ -201,7 +208,8 @@ def _released(auditor: Auditor, decision: d.GangReleased) -> str:
         runs = auditor.processes_of(seat.node, job.job, job.attempt)
         if runs and seat.node not in decision.lingering:
             return f"its processes on {seat.node} run"
-    return ""
+    reason = _STOP_REASONS.get(decision.cause)
+    return reason(auditor, decision) if reason is not None else ""
 
 
 def _requeued(auditor: Auditor, decision: d.JobRequeued) -> str:
@@ -329,6 +337,7 @@ RULES: Final[Mapping[type, Callable[[Auditor, Any], str]]] = {
     d.GangStartAborted: _aborted,
     d.CheckpointRecorded: _recorded,
     d.MemberEnded: _ended,
+    d.GangPreempted: grace_problem,
     d.GangStopping: _stopping,
     d.GangReleased: _released,
     d.JobRequeued: _requeued,

@@ -13,6 +13,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from gangline.events.facts import NodeUncordoned
+from gangline.events.terms import Service
 from gangline.replay.history import LogSource
 from gangline.replay.verify import verify
 from gangline.replay.vopr import fit
@@ -39,6 +41,8 @@ REST_MS: Final = 20 * 60_000
 """In so much time after the faults a cell must have come to rest."""
 
 LOOK_MS: Final = 1_000
+OPERATORS_MS: Final = 30_000
+"""So often operators look at an idle cell, and open nodes that the scheduler has closed."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -176,9 +180,16 @@ class Simulation:
         began_ms = self.timeline.now_ms
         while (left := self._left()) and self.timeline.now_ms - began_ms < REST_MS:
             self.timeline.run(self.timeline.now_ms + LOOK_MS)
+            if (self.timeline.now_ms - began_ms) % OPERATORS_MS < LOOK_MS:
+                self._open_closed()
         self.verdict.rest_s = (self.timeline.now_ms - began_ms) // 1_000
         if left:
             raise WrongError(f"after {self.verdict.rest_s} s of quiet, {left}")
+
+    def _open_closed(self) -> None:
+        for node in self.auditor.model.nodes.values():
+            if node.service is not Service.OPEN and not self.people.unanswered:
+                self.people.control(NodeUncordoned(node=node.node))
 
     def _left(self) -> str:
         """What has still to happen before the cell is at rest; empty for nothing."""
@@ -200,7 +211,8 @@ class Simulation:
             return True
         if fit.lends_are_limited(model) or not fit.within_limits(model, job.spec):
             return True
-        return not fit.fits(model, job.spec, fit.whole_gpus(model, self._core_names()))
+        whole = {host.name: host.gpus - len(host.bad) for host in self._core_hosts}
+        return not fit.fits(model, job.spec, whole)
 
     def _core_names(self) -> list[str]:
         return [host.name for host in self._core_hosts]
@@ -234,6 +246,7 @@ class Simulation:
         missing = [job for job in self.people.acknowledged if not self._is_answered(job)]
         if missing:
             raise WrongError(f"{', '.join(sorted(missing))}: acknowledged and never answered")
+        self.auditor.finish()
         report = verify(LogSource(self.bus.log), self.core)
         if report.difference is not None:
             raise WrongError(f"verify: {report.difference}")
