@@ -233,7 +233,8 @@ def _gang_started(state: State, decision: d.GangStarted) -> None:
     job.started_ms = state.cell.now_ms
     job.resumed_ms = decision.resumed_ms
     job.address, job.port = decision.address, decision.port
-    state.expect_end(job)
+    state.ends.expect(state.cell.policy, job)
+    state.teams[job.spec.team].reach.clear()
     if job.spec.limit_ms is not None:
         state.wake(job.started_ms + job.spec.limit_ms - job.resumed_ms, "limit", job.id)
     state.wake(protected_until_ms(state.cell.policy, job), "protection", job.id)
@@ -258,7 +259,7 @@ def _stop(state: State, job: Job, *, cause: str, grace_ms: int) -> None:
     patience = state.cell.policy["stop_timeout"]
     state.wake(now + job.stop_grace_ms + patience, "stop", job.id)
     state.leaving[job.id] = job
-    state.expect_end(job)
+    state.ends.expect(state.cell.policy, job)
     state.freed()
     _touch_nodes(state, job)
 

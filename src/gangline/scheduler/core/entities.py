@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gangline.events.decisions import Certificate, Health, Seat, Service
 from gangline.events.spec import JobClass, Spec, TopologyKind
@@ -200,6 +201,13 @@ class Node:
         return self.all & ~(self.bad | self.stuck) if self.service is Service.OPEN else 0
 
 
+class Evictable(NamedTuple):
+    """Gangs of one team and class that may be evicted: all their GPUs, and the largest's."""
+
+    gpus: int
+    largest: int
+
+
 @dataclass(slots=True, kw_only=True)
 class Team:
     """A team. guaranteed, borrow, lend: GPUs (-1: unlimited).
@@ -219,7 +227,8 @@ class Team:
     usage_ms: int = 0
     # derived: its own jobs' gangs, and of their GPUs those that may be evicted, by class; GPUs held
     # by its own jobs and by the whole branch; what will be held more (claims) or less (gangs that
-    # leave) of each; its jobs that wait, and the GPUs they want
+    # leave) of each; its jobs that wait, and the GPUs they want; what could be evicted now (see
+    # rights.py), and until when that is so
     own: int = field(default=0, metadata=DERIVED)
     used: int = field(default=0, metadata=DERIVED)
     own_pledged: int = field(default=0, metadata=DERIVED)
@@ -228,6 +237,9 @@ class Team:
     wanted: int = field(default=0, metadata=DERIVED)
     gangs: dict[str, Job] = field(default_factory=dict, metadata=DERIVED)
     evictable: list[int] = field(default_factory=lambda: [0, 0, 0, 0], metadata=DERIVED)
+    reach: dict[bool, tuple[int, dict[int, Evictable]]] = field(
+        default_factory=dict, metadata=DERIVED
+    )
     children: list[Team] = field(default_factory=list, metadata=DERIVED)
     up: Team | None = field(default=None, metadata=DERIVED)
 

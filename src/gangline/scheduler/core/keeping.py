@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-from gangline.scheduler.core.assumed import grace_ms, run_ms
+from gangline.scheduler.core.assumed import NEVER, grace_ms, run_ms
+from gangline.scheduler.core.ends import Kept
 from gangline.scheduler.core.entities import Job, Node, Reservation
 from gangline.scheduler.core.fleet import Domain, Place, Shape, Tree
 from gangline.scheduler.core.lifecycle import Phase
@@ -165,7 +166,7 @@ def _kept_by(turn: Turn, order: Order, bound: Bound) -> dict[str, int]:
             continue
         if bisect_left(in_order.starts, reservation.start_ms) >= bound.starting:
             continue
-        for name, many in kept_for(turn, reservation).items():
+        for name, many in kept_for(state, reservation, turn.now_ms).items():
             kept[name] = kept.get(name, 0) + many
     for name in bound.windows:
         kept[name] = state.nodes[name].gpus
@@ -187,30 +188,46 @@ def _plans_in_order(state: State, order: Order) -> PlansInOrder:
     )
 
 
-def kept_for(turn: Turn, reservation: Reservation) -> dict[str, int]:
-    """What one plan keeps on each of its nodes; remembered until the next decision."""
-    return turn.remember(("kept for", reservation.job), lambda: _kept_for(turn, reservation))
+def kept_for(state: State, reservation: Reservation, now_ms: int) -> dict[str, int]:
+    """What one plan keeps on each of its nodes; remembered while nothing changes there."""
+    kept = state.ends.kept.get(reservation.job)
+    if kept is None or now_ms >= kept.until_ms:
+        kept = state.ends.kept[reservation.job] = _kept_for(state, reservation, now_ms)
+    return kept.on
 
 
-def _kept_for(turn: Turn, reservation: Reservation) -> dict[str, int]:
+def _kept_for(state: State, reservation: Reservation, now_ms: int) -> Kept:
     kept: dict[str, int] = {}
+    until_ms = NEVER
     for seat in reservation.seats:
-        node = turn.state.nodes.get(seat.node)
-        stays = 0 if node is None else seat.gpus - _leaving(turn, node, reservation.start_ms)
-        if stays > 0:
-            kept[seat.node] = kept.get(seat.node, 0) + stays
-    return kept
+        node = state.nodes.get(seat.node)
+        if node is None:
+            continue
+        leaving, changes_ms = _leaving(state, node, now_ms, by_ms=reservation.start_ms)
+        until_ms = min(until_ms, changes_ms)
+        if seat.gpus > leaving:
+            kept[seat.node] = kept.get(seat.node, 0) + seat.gpus - leaving
+    return Kept(until_ms, kept)
 
 
-def _leaving(turn: Turn, node: Node, by_ms: int) -> int:
-    """GPUs of the node whose gangs are assumed to be out by then."""
-    state, now_ms = turn.state, turn.now_ms
+def _leaving(state: State, node: Node, now_ms: int, *, by_ms: int) -> tuple[int, int]:
+    """GPUs of the node whose gangs are assumed to be out by then.
+
+    And when time alone may make that another number.
+    """
     leaving = 0
+    changes_ms = NEVER
     for name, index in node.gangs.items():
         gang = state.jobs[name]
-        if (gang.ends_ms if gang.ends_ms > now_ms else ends_ms(state, gang, now_ms)) <= by_ms:
+        end_ms = gang.ends_ms
+        if end_ms <= now_ms:
+            end_ms = ends_ms(state, gang, now_ms)
+            if end_ms <= by_ms:
+                changes_ms = min(changes_ms, now_ms + 1)
+        if end_ms <= by_ms:
+            changes_ms = min(changes_ms, end_ms)
             leaving += len(gang.seats[index].gpus)
-    return leaving
+    return leaving, changes_ms
 
 
 def left_by(turn: Turn, order: Order, bound: Bound, tree: Tree) -> Domain:

@@ -136,8 +136,9 @@ class Sweep:
         self.shape = shape
         self.tree = tree
         self.takes_ms = run_ms(turn.state.cell.policy, job)
-        self.before: dict[str, int] = {}
         self.free: dict[str, int] = {}
+        self.changed: dict[str, None] = {}
+        self.most = tree.root.free
         self.later: list[Event] = []
 
     def keep_off(self, order: Order) -> None:
@@ -161,25 +162,37 @@ class Sweep:
 
     def _add(self, name: str, gpus: int) -> None:
         """So many GPUs of a node become free."""
-        counted = self.tree.counted.get(name)
-        if counted is None:
-            return
-        if name not in self.free:
-            self.before[name] = self.free[name] = counted
-        self.free[name] += gpus
-        self.tree.count(self.state.nodes[name], max(0, self.free[name]))
+        free = self.free.get(name)
+        if free is None:
+            free = self.tree.counted.get(name)
+            if free is None:
+                return
+        self.free[name] = free + gpus
+        self.changed[name] = None
+        if gpus > 0:
+            self.most += gpus
+
+    def _holds(self) -> bool:
+        """Whether the gang may fit now; only then the tree is made to count what is free."""
+        if self.most < self.shape.gpus:
+            return False
+        for name in self.changed:
+            self.tree.count(self.state.nodes[name], max(0, self.free[name]))
+        self.changed.clear()
+        return self.tree.holds(self.tree.root, self.shape)
 
     def undo(self) -> None:
         """Count again what is really free."""
-        for name, counted in self.before.items():
-            self.tree.count(self.state.nodes[name], counted)
+        for name in self.free:
+            node = self.state.nodes[name]
+            self.tree.count(node, node.avail.bit_count())
 
     def run(self) -> tuple[int, Place] | None:
         """The first time at which the whole gang fits."""
         tries = 0
         at_ms = 0
         for event_ms, _, parts in self._events():
-            if event_ms != at_ms and at_ms and self.tree.holds(self.tree.root, self.shape):
+            if event_ms != at_ms and at_ms and self._holds():
                 place = self._place(at_ms)
                 tries += 1
                 if place is not None or tries >= MOST_TRIES:
@@ -187,7 +200,7 @@ class Sweep:
             at_ms = event_ms
             for name, gpus in parts:
                 self._add(name, gpus)
-        if not at_ms or not self.tree.holds(self.tree.root, self.shape):
+        if not at_ms or not self._holds():
             return None
         place = self._place(at_ms)
         return None if place is None else (self._not_past(at_ms), place)
@@ -225,7 +238,7 @@ class Sweep:
     def _ends(self, claimed: set[str]) -> Iterator[Event]:
         now_ms = self.turn.now_ms
         overdue: list[Event] = []
-        for end_ms, number, gang in self.state.ends:
+        for end_ms, number, gang in self.state.ends.order:
             if gang.id in claimed:
                 continue
             parts = tuple(

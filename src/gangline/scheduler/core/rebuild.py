@@ -62,9 +62,12 @@ def rearm(state: State) -> None:
     state.timers = []
     state.answered = {}
     state.shortest = {}
+    state.ends.kept.clear()
+    for team in state.teams.values():
+        team.reach.clear()
     state.plans_doubted = True
     for job in state.holding.values():
-        state.expect_end(job)
+        state.ends.expect(state.cell.policy, job)
     for job in state.jobs.values():
         _arm_job(state, job)
     for node in state.nodes.values():

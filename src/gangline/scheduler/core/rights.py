@@ -13,12 +13,12 @@ leaving anyway are waited for, not evicted twice.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from gangline.events.spec import JobClass
 from gangline.scheduler.core import quota
-from gangline.scheduler.core.assumed import protected_until_ms
-from gangline.scheduler.core.entities import Job, Team
+from gangline.scheduler.core.assumed import NEVER, protected_until_ms
+from gangline.scheduler.core.entities import Evictable, Job, Team
 from gangline.scheduler.core.state import State
 from gangline.scheduler.core.turn import Turn
 
@@ -97,13 +97,10 @@ class Reach:
         brings beyond.
         """
         everything = limited = largest = 0
-        for job_class, gpus in enumerate(team.evictable):
-            cause = self._right_over(team.name, job_class) if gpus else ""
+        for job_class, open_to in evictable(self.turn, team, protects=self.protects).items():
+            cause = self._right_over(team.name, job_class)
             if not cause:
                 continue
-            open_to = evictable(self.turn, protects=self.protects).get(
-                (team.name, job_class), NOBODY
-            )
             if self._bounded(team, cause):
                 limited += open_to.gpus
                 largest = max(largest, open_to.largest)
@@ -130,13 +127,6 @@ def most_of_any(turn: Turn, claimant: Job, *, protects: bool) -> int:
     return turn.remember(key, lambda: Reach(turn, claimant, gpus=1, protects=protects).most())
 
 
-class Evictable(NamedTuple):
-    """Gangs of one team and class that may be evicted: all their GPUs, and the largest's."""
-
-    gpus: int
-    largest: int
-
-
 NOBODY: Final = Evictable(0, 0)
 
 
@@ -150,23 +140,29 @@ def leaving_gpus(turn: Turn) -> int:
     return turn.remember("leaving", find)
 
 
-def evictable(turn: Turn, *, protects: bool) -> dict[tuple[str, int], Evictable]:
-    """What each team and class could lose; remembered until the next decision.
+def evictable(turn: Turn, team: Team, *, protects: bool) -> dict[int, Evictable]:
+    """What a team could lose, by class; remembered until its gangs, or who is protected, change.
 
     protects: without those that are protected for now.
     """
-    return turn.remember(("evictable", protects), lambda: _evictable(turn, protects=protects))
+    until_ms, found = team.reach.get(protects, (0, {}))
+    if turn.now_ms >= until_ms:
+        until_ms, found = team.reach[protects] = _evictable(turn, team, protects=protects)
+    return found
 
 
-def _evictable(turn: Turn, *, protects: bool) -> dict[tuple[str, int], Evictable]:
-    found: dict[tuple[str, int], Evictable] = {}
+def _evictable(turn: Turn, team: Team, *, protects: bool) -> tuple[int, dict[int, Evictable]]:
+    found: dict[int, Evictable] = {}
+    until_ms = NEVER
     policy = turn.state.cell.policy
-    for job in turn.state.holding.values():
+    for job in team.gangs.values():
         if not job.spec.preemptible or job.stop_cause:
             continue
-        if protects and protected_until_ms(policy, job) > turn.now_ms:
-            continue
-        place = job.spec.team, int(job.job_class)
-        gpus, largest = found.get(place, NOBODY)
-        found[place] = Evictable(gpus + job.gpus, max(largest, job.gpus))
-    return found
+        if protects:
+            protected_ms = protected_until_ms(policy, job)
+            if protected_ms > turn.now_ms:
+                until_ms = min(until_ms, protected_ms)
+                continue
+        gpus, largest = found.get(job.job_class, NOBODY)
+        found[job.job_class] = Evictable(gpus + job.gpus, max(largest, job.gpus))
+    return until_ms, found

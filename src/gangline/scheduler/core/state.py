@@ -9,14 +9,14 @@ alone (`rebuild`), which is how a snapshot becomes a state.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import insort
 from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import Final
 
 from gangline.events.decisions import Outcome
 from gangline.scheduler.core import policy
-from gangline.scheduler.core.assumed import assumed_end_ms
+from gangline.scheduler.core.ends import Ends
 from gangline.scheduler.core.entities import (
     Cell,
     Done,
@@ -76,7 +76,7 @@ class State:
         self.all_epoch = 0
         self.team_epochs: dict[str, int] = {}
         self.ill: dict[str, Node] = {}
-        self.ends: list[tuple[int, int, Job]] = []
+        self.ends = Ends(self.reserved_on)
         self.leaving: dict[str, Job] = {}
         self.plans_doubted = False
         self.plans_changed = 0
@@ -147,6 +147,7 @@ class State:
     def leave_node(self, node: Node) -> None:
         """Undo what a node brought."""
         self.capacity -= node.gpus
+        self.ends.kept.clear()
         self.ill.pop(node.name, None)
         self.fits = {}
         for tree in self.trees.values():
@@ -192,7 +193,7 @@ class State:
         self.teams[job.spec.team].gangs[job.id] = job
         self.count_evictable(job, job.gpus)
         self.use(job.spec.team, job.gpus)
-        self.expect_end(job)
+        self.ends.expect(self.cell.policy, job)
         if job.stop_cause:
             self.pledge(job.spec.team, -job.gpus)
 
@@ -209,28 +210,17 @@ class State:
         del self.teams[job.spec.team].gangs[job.id]
         self.count_evictable(job, -job.gpus)
         self.leaving.pop(job.id, None)
-        self.forget_end(job)
+        self.ends.forget(job)
         self.use(job.spec.team, -job.gpus)
         if job.stop_cause:
             self.pledge(job.spec.team, job.gpus)
 
     def count_evictable(self, job: Job, gpus: int) -> None:
         """So many GPUs more of its team and class may be evicted; none of a gang that leaves."""
+        team = self.teams[job.spec.team]
+        team.reach.clear()
         if job.spec.preemptible and not job.stop_cause:
-            self.teams[job.spec.team].evictable[job.job_class] += gpus
-
-    def expect_end(self, job: Job) -> None:
-        """Know when the gang is assumed to be out, from what is decided about it so far."""
-        self.forget_end(job)
-        job.ends_ms = assumed_end_ms(self.cell.policy, job)
-        insort(self.ends, (job.ends_ms, job.number, job))
-
-    def forget_end(self, job: Job) -> None:
-        """It is out, or is assumed to be out at another time."""
-        if job.ends_ms:
-            at = bisect_left(self.ends, (job.ends_ms, job.number))
-            del self.ends[at]
-            job.ends_ms = 0
+            team.evictable[job.job_class] += gpus
 
     # --- teams ------------------------------------------------------------------------------------
 
@@ -428,6 +418,7 @@ class State:
     def unreserve(self, job_id: str, *, started: bool) -> None:
         """Room is kept no longer. started: because the job has taken its place."""
         reservation = self.reservations.pop(job_id)
+        self.ends.kept.pop(job_id, None)
         for seat in reservation.seats:
             names = self.reserved_on[seat.node]
             names.remove(job_id)
