@@ -218,12 +218,16 @@ def unpack(packed: batch.PackedDecision) -> decisions.Decision | None:
     if not known or packed.version < 1:
         return None
     writer, reader = _reader(SchemaId(packed.kind, packed.version))
+    source = BytesIO(packed.body)
     try:
-        plain: Any = fastavro.schemaless_reader(BytesIO(packed.body), writer, reader)
+        plain: Any = fastavro.schemaless_reader(source, writer, reader)
         decision: decisions.Decision = from_plain(CLASSES[packed.kind])(plain)
     except Exception as error:
         message = f"not a {packed.kind}: {type(error).__name__}"
         raise UndecodableError(message) from error
+    if source.tell() != len(packed.body):
+        message = "bytes left over"
+        raise UndecodableError(message)
     return decision
 
 

@@ -194,6 +194,15 @@ def test_a_damaged_decision_is_only_undecodable(cls: type, garbage: bytes) -> No
     assert isinstance(decision, cls)
 
 
+def test_a_decision_with_bytes_left_over_is_undecodable() -> None:
+    """Bytes that nobody reads would be a place to hide things in."""
+    packed = codec.pack(d.JobHeld(job="j", by="b", why="w"))
+    longer = dataclasses.replace(packed, body=packed.body + b"\x00")
+
+    with pytest.raises(UndecodableError, match="bytes left over"):
+        codec.unpack(longer)
+
+
 @pytest.mark.parametrize(
     ("kind", "version"), [("NodePainted", 1), ("JobHeld", 99), ("JobHeld", 0), ("JobHeld", -1)]
 )
