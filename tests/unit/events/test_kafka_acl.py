@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import shlex
 
 import pytest
 
+from gangline.events.kafka.settings import reader_settings, writer_settings
 from gangline.events.kafka_acl import RIGHTS, Role, kafka_acl_commands, kafka_acls
 from gangline.events.log import Topic
+from gangline.scheduler.beats import BEATS_ROLE
+from gangline.scheduler.takeover import WRITER_ROLE
+from tests.support.sources import PACKAGE, parsed, python_files
 
 
 @pytest.mark.parametrize(
@@ -38,6 +43,35 @@ def test_only_a_scheduler_has_transactional_writers() -> None:
     principals = {a.principal for a in kafka_acls("main") if a.resource == "transactional-id"}
     assert principals == {"User:gangline-scheduler"}
     assert set(RIGHTS) == set(Role)
+
+
+def roles_of_writers() -> set[str]:
+    """The names of what is handed to `Log.writer` anywhere in the sources."""
+    calls = [
+        node
+        for path in python_files(PACKAGE)
+        if not path.is_relative_to(PACKAGE / "replay")  # its logs are in memory
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("log.writer")
+    ]
+    return {ast.unparse(call.args[0]) for call in calls}
+
+
+def test_everything_that_the_code_uses_is_in_the_script() -> None:
+    """Every topic, the group that readers name, and the transactional id of each writer."""
+    granted = {(acl.resource, acl.name, acl.pattern) for acl in kafka_acls("main")}
+    for topic in Topic:
+        assert ("topic", f"gangline.main.{topic}", "literal") in granted
+    assert roles_of_writers() == {"WRITER_ROLE", "BEATS_ROLE"}
+    ids = [writer_settings("main", role)["transactional.id"] for role in (WRITER_ROLE, BEATS_ROLE)]
+    used = [("group", reader_settings("main")["group.id"])]
+    used += [("transactional-id", each) for each in ids]
+    for resource, name in used:
+        assert any(
+            str(name).startswith(prefix)
+            for kind, prefix, pattern in granted
+            if (kind, pattern) == (resource, "prefixed")
+        ), f"nobody is granted {resource} {name}"
 
 
 def test_nothing_is_granted_outside_the_cell() -> None:

@@ -15,6 +15,7 @@ from gangline.events.kafka.settings import (
     config_differences,
     producer_settings,
     reader_settings,
+    registry_settings_of,
     settings_of,
     topic_config,
     writer_settings,
@@ -135,6 +136,20 @@ def test_what_exactly_once_rests_on_is_not_configured() -> None:
     """The error names the setting and what may be set."""
     with pytest.raises(ValueError, match=r"isolation\.level is not .*sasl\."):
         settings_of({"GANGLINE_KAFKA_ISOLATION_LEVEL": "read_uncommitted"})
+
+
+def test_the_registry_is_told_by_the_environment() -> None:
+    """Names are those of Confluent's client; settings without an address are a mistake."""
+    assert registry_settings_of({"GANGLINE_KAFKA_SASL_USERNAME": "me"}) == {}
+    assert registry_settings_of(
+        {
+            "GANGLINE_SCHEMA_REGISTRY_URL": "https://registry:8081",
+            "GANGLINE_SCHEMA_REGISTRY_SSL_CA_LOCATION": "/etc/ssl/ca.pem",
+            "GANGLINE_SCHEMA_REGISTRY_MAX_RETRIES": "5",
+        }
+    ) == {"url": "https://registry:8081", "ssl.ca.location": "/etc/ssl/ca.pem", "max.retries": 5}
+    with pytest.raises(ValueError, match="GANGLINE_SCHEMA_REGISTRY_URL is missing"):
+        registry_settings_of({"GANGLINE_SCHEMA_REGISTRY_MAX_RETRIES": "5"})
 
 
 def test_a_bad_line_is_named(tmp_path: Path) -> None:

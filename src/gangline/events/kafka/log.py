@@ -27,6 +27,7 @@ from gangline.events.log import TOPIC_SETTINGS, LogError, Topic, TopicsMissingEr
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from gangline.events.kafka.framing import Framing
     from gangline.events.log import Message, Position, TopicPartition
 
 _T = TypeVar("_T")
@@ -42,14 +43,19 @@ _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 class KafkaLog:
     """A `Log` on the brokers at `bootstrap` (host:port, separated by commas).
 
-    settings: of the connection, such as TLS and SASL (`settings.settings_of`). Nothing is
-    contacted before it is needed.
+    settings: of the connection, such as TLS and SASL (`settings.settings_of`). framing: values
+    carry the header of a schema registry. Nothing is contacted before it is needed.
     """
 
     def __init__(
-        self, bootstrap: str, cell: str, *, settings: Mapping[str, str] | None = None
+        self,
+        bootstrap: str,
+        cell: str,
+        *,
+        settings: Mapping[str, str] | None = None,
+        framing: Framing | None = None,
     ) -> None:
-        self._cluster = Cluster(bootstrap, cell, settings or {})
+        self._cluster = Cluster(bootstrap, cell, settings or {}, framing=framing)
         self._lock = threading.Lock()
         self._found: set[str] = set()
         self._admin: AdminClient | None = None
@@ -78,6 +84,8 @@ class KafkaLog:
             self._ask(lambda admin: _results(admin.create_topics(missing)))
         self._await_leaders()
         self._check_configs(configs)
+        if self._cluster.framing is not None:
+            self._cluster.framing.register()
 
     def append(self, messages: Sequence[Message]) -> Sequence[Position]:
         """Append facts; durable when every delivery report is in."""

@@ -8,8 +8,19 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Consumer, KafkaException
 
 from gangline.events.kafka.settings import reader_settings
-from gangline.events.kafka.wire import FORBIDDEN, MISSING, OUT_OF_RANGE, PARTITION_EOF
-from gangline.events.log import LogError, OffsetOutOfRangeError, Record
+from gangline.events.kafka.wire import (
+    FORBIDDEN,
+    MISSING,
+    OUT_OF_RANGE,
+    PARTITION_EOF,
+    RegistryAwayError,
+)
+from gangline.events.log import (
+    LogError,
+    OffsetOutOfRangeError,
+    Record,
+    Topic,
+)
 from gangline.events.reading import FairQueue
 
 if TYPE_CHECKING:
@@ -22,6 +33,8 @@ if TYPE_CHECKING:
 
 QUEUED_RECORDS = 20_000
 QUEUED_BYTES = 32_000_000
+_OUR_OWN = {Topic.DECISIONS, Topic.ASSIGNMENTS, Topic.LEADER, Topic.SNAPSHOTS}
+"""Only schedulers write these: a frame there is no garbage of a stranger's."""
 
 
 class KafkaReader:
@@ -79,8 +92,13 @@ class KafkaReader:
         first = self._consumer.poll(wait_s)
         messages = [] if first is None else [first]
         while messages:
-            for message in messages:
-                self._take(message)
+            try:
+                for message in messages:
+                    self._take(message)
+            except RegistryAwayError:
+                # Fetch again, later, what has not been queued.
+                self._assign()
+                return
             if len(self._queue) >= QUEUED_RECORDS or self._queue.size_bytes >= QUEUED_BYTES:
                 return
             messages = self._consumer.consume(500, timeout=0)
@@ -89,9 +107,8 @@ class KafkaReader:
         """Queue a record, or note what an event says."""
         error = message.error()
         if error is None:
-            self._queue.add(
-                _record(self._cluster.ours(message.topic(), message.partition()), message)
-            )
+            partition = self._cluster.ours(message.topic(), message.partition())
+            self._queue.add(_record(partition, message, self._bare(partition, message)))
         elif error.code() == PARTITION_EOF:
             self._queue.skip_to(
                 self._cluster.ours(message.topic(), message.partition()), message.offset() or 0
@@ -104,12 +121,24 @@ class KafkaReader:
         elif error.code() in MISSING | FORBIDDEN or error.fatal():
             raise self._cluster.explain(KafkaException(error))
 
+    def _bare(self, partition: TopicPartition, message: KafkaMessage) -> bytes:
+        """A message's value, without the frame of a registry."""
+        value = message.value() or b""
+        if self._cluster.framing is not None:
+            return self._cluster.framing.bare(value)
+        if value[:1] == b"\x00" and partition.topic in _OUR_OWN:
+            raise LogError(
+                f"{message.topic()} is written in the format of a schema registry: "
+                "GANGLINE_SCHEMA_REGISTRY_URL must name it"
+            )
+        return value
+
     def _check_open(self) -> None:
         if self._closed:
             raise LogError("this reader is closed")
 
 
-def _record(partition: TopicPartition, message: KafkaMessage) -> Record:
+def _record(partition: TopicPartition, message: KafkaMessage, value: bytes) -> Record:
     """A record; what other programs leave out is empty here."""
     return Record(
         topic=partition.topic,
@@ -117,7 +146,7 @@ def _record(partition: TopicPartition, message: KafkaMessage) -> Record:
         offset=message.offset() or 0,
         appended_ms=message.timestamp()[1],
         key=message.key() or b"",
-        value=message.value() or b"",
+        value=value,
         headers=_headers(message),
     )
 

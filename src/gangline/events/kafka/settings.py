@@ -81,6 +81,7 @@ _READER: Mapping[str, Setting] = {
 _PASSED_ON = ("security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl.", "client.", "broker.")
 _ENVIRONMENT = "GANGLINE_KAFKA_"
 _FILE = "GANGLINE_KAFKA_CONFIG"
+_REGISTRY = "GANGLINE_SCHEMA_REGISTRY_"
 
 
 def producer_settings() -> dict[str, Setting]:
@@ -120,6 +121,24 @@ def settings_of(environ: Mapping[str, str]) -> dict[str, str]:
                 f"{name} is not a setting of Kafka that is passed on; "
                 f"those begin with {', '.join(_PASSED_ON)}"
             )
+    return found
+
+
+def registry_settings_of(environ: Mapping[str, str]) -> dict[str, str | int]:
+    """Settings of the schema registry's client; empty where no registry is named.
+
+    GANGLINE_SCHEMA_REGISTRY_URL is its `url`, GANGLINE_SCHEMA_REGISTRY_SSL_CA_LOCATION its
+    `ssl.ca.location`, and so on. `ValueError` where there are settings but no url.
+    """
+    found = {
+        name.removeprefix(_REGISTRY).lower().replace("_", "."): (
+            int(value) if value.isdecimal() else value
+        )
+        for name, value in sorted(environ.items())
+        if name.startswith(_REGISTRY) and value
+    }
+    if found and "url" not in found:
+        raise ValueError(f"{_REGISTRY}URL is missing: the registry has settings but no address")
     return found
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import threading
 import time
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
+from gangline.events import cloud_events
 from gangline.events.kafka.settings import MESSAGE_TIMEOUT_MS
 from gangline.events.layout import check_cell, place, topic_name
 from gangline.events.log import (
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Message as KafkaMessage
     from confluent_kafka import Producer
+
+    from gangline.events.kafka.framing import Framing
 
     Placed: TypeAlias = tuple[str, TopicPartition, Message]
     """A message with its topic's whole name and its partition."""
@@ -70,12 +74,27 @@ FORBIDDEN = {
 }
 
 
-class Cluster:
-    """What all clients of one log share: where the brokers are, and the names of the topics."""
+class RegistryAwayError(LogUnreachableError):
+    """A schema registry is needed and does not answer; the message says which, and why."""
 
-    def __init__(self, bootstrap: str, cell: str, settings: Mapping[str, str]) -> None:
+
+class Cluster:
+    """What all clients of one log share: where the brokers are, and the names of the topics.
+
+    framing: gives values the header of a schema registry and takes it off; None leaves them.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        cell: str,
+        settings: Mapping[str, str],
+        *,
+        framing: Framing | None = None,
+    ) -> None:
         self.bootstrap = bootstrap
         self.cell = check_cell(cell)
+        self.framing = framing
         self._settings = settings
         self._process_id = os.getpid()
         self._names = {str(topic): topic_name(cell, topic) for topic in Topic}
@@ -102,9 +121,15 @@ class Cluster:
     def place(self, messages: Sequence[Message]) -> list[Placed]:
         """Each message with its topic's whole name and its partition."""
         return [
-            (self._names[partition.topic], partition, message)
+            (self._names[partition.topic], partition, self._on_the_wire(message))
             for partition, message in zip(place(messages), messages, strict=True)
         ]
+
+    def _on_the_wire(self, message: Message) -> Message:
+        """The message as it is sent: framed, and with headers where it brings none."""
+        value = message.value if self.framing is None else self.framing.framed(message.value)
+        headers = message.headers or cloud_events.attributes(message.value, cell=self.cell)
+        return replace(message, value=value, headers=headers)
 
     def explain(self, error: KafkaException, heard: Sequence[KafkaError] = ()) -> LogError:
         """An error of Kafka's as the log's, in one line. heard: what error_cb was told."""
