@@ -124,6 +124,14 @@ class Happening:
     job: str
     row: Mapping[str, Any]
 
+    @property
+    def ended(self) -> tuple[str, ...]:
+        """The job that ended by it and the array that this job may be a task of; () for none."""
+        if self.kind not in ("JobFinished", "JobRejected"):
+            return ()
+        array, dot, _ = self.job.rpartition(".")
+        return (self.job, array) if dot else (self.job,)
+
 
 def state_of(directory: Path) -> dict[str, Any] | None:
     """What `gangline up` wrote down about the stack in a folder; None where there is none."""
@@ -195,6 +203,13 @@ class Client:
         answer = self.request("POST", "/v1/jobs", body=wanted, headers={"Idempotency-Key": key})
         return Submitted(answer["job"], answer["position"])
 
+    def dry_run(self, spec: JobSpec | Mapping[str, Any]) -> dict[str, Any]:
+        """When and where a job would start, and why not sooner; nothing is submitted."""
+        found: dict[str, Any] = self.request(
+            "POST", "/v1/jobs", body=_plain(spec), params={"dry_run": "1"}
+        )
+        return found
+
     def submit_many(
         self, specs: Iterable[JobSpec | Mapping[str, Any]], *, keys: Iterable[str] = ()
     ) -> list[Submitted]:
@@ -239,6 +254,7 @@ class Client:
     def wait(self, job: str, *, timeout_s: float | None = None) -> int:
         """The exit code of a job's program once the job has ended (143 when it was cancelled).
 
+        Of an array: 0 when all tasks succeeded, else the code of the first one that did not.
         NotYetError after the timeout.
         """
         return self.wait_all([job], timeout_s=timeout_s)[job]
@@ -249,9 +265,8 @@ class Client:
         codes: dict[str, int] = {}
         left = set(jobs)
         for happening in self.events(deadline=deadline):
-            ended = happening is not None and happening.kind in ("JobFinished", "JobRejected")
-            for job in sorted(left) if happening is None else [happening.job] if ended else []:
-                if job in left and (code := self._code(job)) is not None:
+            for job in sorted(left.intersection(left if happening is None else happening.ended)):
+                if (code := self._code(job)) is not None:
                     codes[job] = code
                     left.discard(job)
             if not left:

@@ -100,7 +100,9 @@ async def _about_node(desk: Desk, body: Any, *, caller: Principal) -> Accepted: 
         desk.views.rows, "nodes", where={"node": body.node}, after="", limit=1
     )
     if not rows:
-        raise ProblemError("not-found", f"there is no node {body.node}")
+        known = await run_in_threadpool(desk.views.rows, "nodes", where={}, after="", limit=10_000)
+        hint = nearest(body.node, [str(row["node"]) for row in known])
+        raise ProblemError("not-found", f"there is no node {body.node}{hint}")
     return await _state(desk, body, key=body.node, caller=caller)
 
 

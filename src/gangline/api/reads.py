@@ -4,9 +4,10 @@ Lists come in pages: `next` is what to pass as `after` for more, null at the end
 """
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
 
@@ -18,6 +19,7 @@ from gangline.api.names import Name
 from gangline.api.nearest import nearest
 from gangline.api.problems import ProblemError
 from gangline.api.publisher import submitted_spec
+from gangline.api.spec_json import MAX_COUNT
 from gangline.api.views import Row, Views, read_your_writes
 
 router = APIRouter(prefix="/v1", tags=["reads"], dependencies=[Depends(read_your_writes)])
@@ -57,6 +59,33 @@ def job_or_problem(views: Views, job: str) -> Row:
         known = [str(r["job"]) for r in views.rows("jobs", where={}, after="", limit=1_000)]
         raise ProblemError("not-found", f"there is no job {job}{nearest(job, known)}")
     return row
+
+
+def tasks_of(views: Views, array: str) -> list[Row]:
+    """The tasks of an array, in order; none of what is no array."""
+    rows = views.rows("jobs", where={"array_of": array}, after="", limit=MAX_COUNT)
+    return sorted(rows, key=lambda row: int(str(row["job"]).rpartition(".")[2]))
+
+
+def array_of(name: str, tasks: Sequence[Row]) -> dict[str, Any]:
+    """An array as one row: what its tasks share, how many are in which state, and the outcome."""
+    states = Counter(str(task["state"]) for task in tasks)
+    alike = ("team", "class", "gpus", "submitted_at", "cell", "actor", "submission")
+    bad = next((task for task in tasks if task["state"] in _BAD), None)
+    live = next((state for state in _LIVE if states[state]), "")
+    return {
+        "job": name,
+        **{column: tasks[0].get(column) for column in alike},
+        "tasks": len(tasks),
+        "states": dict(states),
+        "state": live or (str(bad["state"]) if bad else "succeeded"),
+        "exit_code": None if live or bad is None else bad.get("exit_code"),
+        "attempts_list": [],
+    }
+
+
+_LIVE: Final = ("running", "preempting", "starting", "queued")
+_BAD: Final = ("failed", "rejected", "cancelled")
 
 
 @dataclass(frozen=True)
@@ -110,8 +139,11 @@ def jobs(
 
 @router.get("/jobs/{job}")
 def job(job: Name, views: OpenViews, _: Caller) -> dict[str, Any]:
-    """A job with its attempts."""
-    found = shown(job_or_problem(views, job))
+    """A job with its attempts; of an array, how its tasks are."""
+    row = views.job(job)
+    if row is None and (tasks := tasks_of(views, job)):
+        return array_of(job, tasks)
+    found = shown(row or job_or_problem(views, job))
     attempts = views.rows("attempts", where={"job": job}, after="", limit=1_000)
     return found | {"attempts_list": [shown(row) for row in attempts]}
 

@@ -30,6 +30,7 @@ from gangline.events import spec as words
 Model = TypeVar("Model", bound=BaseModel)
 
 MAX_LABELS: Final = 64
+MAX_COUNT: Final = 10_000
 _MAX_GPUS: Final = 1_000_000
 _CLASSES: Final = {job_class.word: job_class for job_class in words.JobClass}
 
@@ -98,7 +99,7 @@ class JobRequest(BaseModel):
     exits_after: Duration | None = None
     after: Annotated[list[Name], BeforeValidator(_one_or_more), Field(max_length=100)] = []
     preemptible: YesOrNo = True
-    count: Annotated[int, Field(ge=1, le=10_000)] = 1
+    count: Annotated[int, Field(ge=1, le=MAX_COUNT)] = 1
     name: Name | None = None
     command: (
         Annotated[list[str], Field(min_length=1)] | Annotated[str, Field(min_length=1)] | None

@@ -7,11 +7,16 @@ from urllib.parse import quote
 
 import click
 
+from gangline.cli.completing import node_names, team_names
 from gangline.cli.connection import connect
+from gangline.cli.live import at_option, look, nodes_at, teams_at, watch_option
 from gangline.cli.output import Column, ago, output_options, put, put_one, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from gangline.cli.output import Row
+    from gangline.client import Client
 
 
 def _limit(value: int | None) -> str:
@@ -47,11 +52,17 @@ _NODES: Final = (
 
 
 @click.command("teams")
+@at_option
+@watch_option
 @output_options
-def command_teams(*, output: str | None) -> None:
+def command_teams(*, at: str | None, watch: bool, output: str | None) -> None:
     """Teams with what they are guaranteed, use, borrow and lend, in GPUs."""
     with connect() as client:
-        put(client.pages("/v1/teams"), output=output, columns=_TEAMS, key="team")
+        look(
+            lambda: teams_at(client, at) if at else list(client.pages("/v1/teams")),
+            lambda rows: put(rows, output=output, columns=_TEAMS, key="team"),
+            watch=watch,
+        )
 
 
 @click.group("team")
@@ -60,7 +71,7 @@ def command_team() -> None:
 
 
 @command_team.command("set")
-@click.argument("team")
+@click.argument("team", shell_complete=team_names)
 @click.option("--guaranteed", type=int, help="GPUs that are its own.")
 @click.option("--borrow", help="GPUs beyond them: a number, none or unlimited.")
 @click.option("--lend", help="GPUs of them that others may use: a number, none or unlimited.")
@@ -90,12 +101,27 @@ def _told(row: dict[str, Any], output: str | None, words: str) -> None:
 @click.command("nodes")
 @click.option("--health", type=click.Choice(["well", "suspected", "lost", "quarantined"]))
 @click.option("--service", type=click.Choice(["open", "cordoned", "draining", "maintenance"]))
+@at_option
+@watch_option
 @output_options
-def command_nodes(*, health: str | None, service: str | None, output: str | None) -> None:
+def command_nodes(
+    *, health: str | None, service: str | None, at: str | None, watch: bool, output: str | None
+) -> None:
     """Nodes with their GPUs, health and service."""
     with connect() as client:
-        rows = client.pages("/v1/nodes", health=health, service=service)
-        put(rows, output=output, columns=_NODES, key="node")
+        look(
+            lambda: _nodes(client, at, health=health, service=service),
+            lambda rows: put(rows, output=output, columns=_NODES, key="node"),
+            watch=watch,
+        )
+
+
+def _nodes(client: Client, at: str | None, **where: str | None) -> list[Row]:
+    """The nodes that are as asked for."""
+    if not at:
+        return list(client.pages("/v1/nodes", **where))
+    rows = nodes_at(client, at)
+    return [row for row in rows if all(v in (None, row[k]) for k, v in where.items())]
 
 
 def _each_node(
@@ -108,7 +134,7 @@ def _each_node(
 
 
 @click.command("cordon")
-@click.argument("nodes", nargs=-1, required=True)
+@click.argument("nodes", nargs=-1, required=True, shell_complete=node_names)
 @click.option("--why", default="", help="What a colleague should read.")
 @output_options
 def command_cordon(*, nodes: tuple[str, ...], why: str, output: str | None) -> None:
@@ -117,7 +143,7 @@ def command_cordon(*, nodes: tuple[str, ...], why: str, output: str | None) -> N
 
 
 @click.command("uncordon")
-@click.argument("nodes", nargs=-1, required=True)
+@click.argument("nodes", nargs=-1, required=True, shell_complete=node_names)
 @output_options
 def command_uncordon(*, nodes: tuple[str, ...], output: str | None) -> None:
     """Let nodes take new work again, and call off their maintenance."""
@@ -125,7 +151,7 @@ def command_uncordon(*, nodes: tuple[str, ...], output: str | None) -> None:
 
 
 @click.command("drain")
-@click.argument("nodes", nargs=-1, required=True)
+@click.argument("nodes", nargs=-1, required=True, shell_complete=node_names)
 @click.option("--deadline", help="From now, like 2h; what still runs then is stopped.")
 @click.option("--why", default="", help="What a colleague should read.")
 @output_options
@@ -138,7 +164,7 @@ def command_drain(
 
 
 @click.command("maintenance")
-@click.argument("node")
+@click.argument("node", shell_complete=node_names)
 @click.option("--at", default="0s", help="From now. [default: at once]")
 @click.option("--for", "lasts", required=True, help="How long, like 4h.")
 @click.option("--why", default="", help="What a colleague should read.")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import click
 
+from gangline.cli.completing import job_names, team_names
 from gangline.cli.connection import connect
+from gangline.cli.live import at_option, job_at, jobs_at, look, queue_at, watch_option
 from gangline.cli.output import Column, Row, ago, output_options, pairs, put, put_one, say, seconds
 
 if TYPE_CHECKING:
@@ -24,7 +27,7 @@ _REJECTION_WAIT_S: Final = 3.0
 
 
 @click.command("submit")
-@click.option("--team", required=True, help="Whose job it is.")
+@click.option("--team", required=True, shell_complete=team_names, help="Whose job it is.")
 @click.option("--gpus", type=int, required=True, help="GPUs of the whole gang.")
 @click.option("--gpus-per-node", type=int, help="Exactly so many on each node.")
 @click.option("--name", help="A name for people; the job's id begins with it.")
@@ -55,6 +58,7 @@ _REJECTION_WAIT_S: Final = 3.0
     "--progress-timeout", help="Without a sign of progress for so long, it counts as hung."
 )
 @click.option("--wait", "wait_for_end", is_flag=True, help="Wait for its end; exit with its code.")
+@click.option("--dry-run", is_flag=True, help="Submit nothing; say when and where it would start.")
 @output_options
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def command_submit(
@@ -62,6 +66,7 @@ def command_submit(
     key: str | None,
     output: str | None,
     wait_for_end: bool,
+    dry_run: bool,
     **fields: Any,  # noqa: ANN401
 ) -> int:
     """Submit a job, like `gangline submit --team vision --gpus 8 -- python train.py`.
@@ -72,6 +77,10 @@ def command_submit(
     if "command" in spec and "workdir" not in spec:
         spec["workdir"] = os.getcwd()  # noqa: PTH109 - a text is what is sent
     with connect() as client:
+        if dry_run:
+            found = client.dry_run(spec)
+            put_one(found, output=output, key="verdict", text=_forecast_lines)
+            return 1 if found["verdict"] == "rejected" else 0
         done = _submitted(client, spec, key)
         if output in (None, "table", "wide", "id"):
             click.echo(done.job)
@@ -82,6 +91,30 @@ def command_submit(
         if wait_for_end:
             return client.wait(done.job)
         return _say_rejection(client, done.job, done.position)
+
+
+def _forecast_lines(row: Row) -> Iterator[str]:
+    """What would become of a job, for people."""
+    if row["verdict"] == "rejected":
+        yield f"it would be rejected: {row['reason_text'] or row['reason']}"
+        if row["nearest"]:
+            yield f"  the nearest that could start: {row['nearest']}"
+        return
+    if row["verdict"] == "now":
+        yield f"it would start now, on {', '.join(row['nodes'])}"
+    elif row["verdict"] == "later":
+        yield (
+            f"it would start {ago(row['start_at'])}, on {', '.join(row['nodes'])}, number "
+            f"{row['position']} of those that wait"
+        )
+    else:
+        yield "no start was found in the time for looking"
+    if row["reason_text"]:
+        yield f"  not sooner because ({row['reason']}) it {row['reason_text']}"
+    if row["preempts"]:
+        yield f"  it would move out {', '.join(row['preempts'])}"
+    if row["verdict"] != "now":
+        yield f"  assuming that {row['assuming']}"
 
 
 def _submitted(client: Client, spec: dict[str, Any], key: str | None) -> Submitted:
@@ -116,7 +149,7 @@ def _say_rejection(client: Client, job: str, position: str) -> int:
 
 
 @click.command("cancel")
-@click.argument("jobs", nargs=-1, required=True)
+@click.argument("jobs", nargs=-1, required=True, shell_complete=job_names)
 @click.option("--why", default="", help="What a colleague should read.")
 @output_options
 def command_cancel(*, jobs: tuple[str, ...], why: str, output: str | None) -> None:
@@ -128,7 +161,7 @@ def command_cancel(*, jobs: tuple[str, ...], why: str, output: str | None) -> No
 
 
 @click.command("hold")
-@click.argument("jobs", nargs=-1, required=True)
+@click.argument("jobs", nargs=-1, required=True, shell_complete=job_names)
 @click.option("--why", default="", help="What a colleague should read.")
 @output_options
 def command_hold(*, jobs: tuple[str, ...], why: str, output: str | None) -> None:
@@ -138,7 +171,7 @@ def command_hold(*, jobs: tuple[str, ...], why: str, output: str | None) -> None
 
 
 @click.command("release")
-@click.argument("jobs", nargs=-1, required=True)
+@click.argument("jobs", nargs=-1, required=True, shell_complete=job_names)
 @output_options
 def command_release(*, jobs: tuple[str, ...], output: str | None) -> None:
     """Let held jobs start."""
@@ -147,7 +180,7 @@ def command_release(*, jobs: tuple[str, ...], output: str | None) -> None:
 
 
 @click.command("priority")
-@click.argument("job")
+@click.argument("job", shell_complete=job_names)
 @click.argument("priority", type=_CLASSES)
 @output_options
 def command_priority(*, job: str, priority: str, output: str | None) -> None:
@@ -183,15 +216,43 @@ _QUEUE: Final = (
 )
 
 
+_THEN: Final = {
+    "submitted_at": Column("age_s", "WAITED", seconds, right=True),
+    "estimated_start_p50": Column("starts_in_s", "STARTS IN", seconds, right=True),
+}
+"""Columns that count from the moment that was asked about, instead of from now."""
+
+
+def _columns(columns: Iterable[Column], at: str | None) -> list[Column]:
+    """The columns of a table about now, or about a moment."""
+    left_out = {"estimated_start_p90"} if at else set()
+    kept = (column for column in columns if column.name not in left_out)
+    return [_THEN.get(column.name, column) if at else column for column in kept]
+
+
 @click.command("queue")
-@click.option("--team", help="Only this team's jobs.")
+@click.option("--team", shell_complete=team_names, help="Only this team's jobs.")
 @click.option("--reason", help="Only jobs that wait for this reason.")
+@at_option
+@watch_option
 @output_options
-def command_queue(*, team: str | None, reason: str | None, output: str | None) -> None:
+def command_queue(*, at: str | None, watch: bool, output: str | None, **where: str | None) -> None:
     """What waits, in order, and why; `-o wide` adds the reasons' numbers."""
     with connect() as client:
-        rows = client.pages("/v1/queue", team=team, reason=reason)
-        put(rows, output=output, columns=_QUEUE, key="job")
+        look(
+            lambda: (
+                _filtered(queue_at(client, at), where)
+                if at
+                else list(client.pages("/v1/queue", **where))
+            ),
+            lambda rows: put(rows, output=output, columns=_columns(_QUEUE, at), key="job"),
+            watch=watch,
+        )
+
+
+def _filtered(rows: Iterable[Row], where: dict[str, str | None]) -> list[Row]:
+    """Rows that are as asked for."""
+    return [row for row in rows if all(v in (None, row.get(k)) for k, v in where.items())]
 
 
 _JOBS: Final = (
@@ -211,40 +272,63 @@ _JOBS: Final = (
 
 
 @click.command("jobs")
-@click.option("--team", help="Only this team's jobs.")
+@click.option("--team", shell_complete=team_names, help="Only this team's jobs.")
 @click.option("--state", type=_STATES, help="Only jobs in this state.")
 @click.option("--priority", type=_CLASSES, help="Only jobs of this class.")
 @click.option("-n", "--limit", type=click.IntRange(min=1), help="At most so many. [default: 100]")
+@at_option
+@watch_option
 @output_options
-def command_jobs(*, limit: int | None, output: str | None, **filters: str | None) -> None:
-    """Jobs, newest first."""
+def command_jobs(
+    *,
+    limit: int | None,
+    at: str | None,
+    watch: bool,
+    output: str | None,
+    **filters: str | None,
+) -> None:
+    """Jobs, newest first; with `--at`, those that had not ended then."""
     most = limit or 100
     with connect() as client:
-        rows = client.pages("/v1/jobs", limit=min(most, 1_000), **filters)
-        put(_first(rows, most), output=output, columns=_JOBS, key="job")
+        look(
+            lambda: _jobs(client, at, most, filters),
+            lambda rows: put(rows, output=output, columns=_columns(_JOBS, at), key="job"),
+            watch=watch,
+        )
 
 
-def _first(rows: Iterator[dict[str, Any]], most: int) -> Iterator[dict[str, Any]]:
-    for index, row in enumerate(rows):
-        if index >= most:
-            return
-        yield row
+def _jobs(client: Client, at: str | None, most: int, filters: dict[str, str | None]) -> list[Row]:
+    """The newest jobs that are as asked for."""
+    if at:
+        renamed = {"class" if k == "priority" else k: value for k, value in filters.items()}
+        return _filtered(jobs_at(client, at), renamed)[:most]
+    return list(islice(client.pages("/v1/jobs", limit=min(most, 1_000), **filters), most))
 
 
 @click.command("job")
-@click.argument("job")
+@click.argument("job", shell_complete=job_names)
+@at_option
+@watch_option
 @output_options
-def command_job(*, job: str, output: str | None) -> None:
-    """A job with its attempts."""
+def command_job(*, job: str, at: str | None, watch: bool, output: str | None) -> None:
+    """A job with its attempts; of an array, how its tasks are."""
     with connect() as client:
-        put_one(client.job(job), output=output, key="job", text=_job_lines)
+        look(
+            lambda: job_at(client, job, at) if at else client.job(job),
+            lambda row: put_one(row, output=output, key="job", text=_job_lines),
+            watch=watch,
+        )
 
 
 def _job_lines(row: Row) -> Iterator[str]:
     """A job for people."""
     yield f"{row['job']}: {row['state']}" + _because(row)
     yield f"  team {row['team']}, class {row['class']}, {row['gpus']} GPUs"
-    yield f"  submitted {ago(row['submitted_at'])} ago, waited {seconds(row.get('wait_s')) or '—'}"
+    age = seconds(row["age_s"]) if "age_s" in row else ago(row["submitted_at"])
+    yield f"  submitted {age} ago, waited {seconds(row.get('wait_s')) or '—'}"
+    if row.get("tasks"):
+        states = ", ".join(f"{count} {state}" for state, count in row["states"].items())
+        yield f"  {row['tasks']} tasks: {states}"
     if row.get("nodes"):
         yield f"  on {', '.join(row['nodes'])}"
     for attempt in row.get("attempts_list", ()):
@@ -265,15 +349,19 @@ def _because(row: Row) -> str:
 
 
 @click.command("why")
-@click.argument("job")
-@click.option("--at", help="Why it waited then: a time, `10m` (ago), or seq:N.")
+@click.argument("job", shell_complete=job_names)
+@at_option
+@watch_option
 @output_options
-def command_why(*, job: str, at: str | None, output: str | None) -> None:
+def command_why(*, job: str, at: str | None, watch: bool, output: str | None) -> None:
     """Why a job waits, in plain words."""
+    path = f"/v1/jobs/{quote(job, safe='')}/why"
     with connect() as client:
-        path = f"/v1/jobs/{quote(job, safe='')}/why"
-        found = client.request("GET", path, params={"at": at})
-        put_one(found, output=output, key="job", text=_why_lines)
+        look(
+            lambda: client.request("GET", path, params={"at": at}),
+            lambda found: put_one(found, output=output, key="job", text=_why_lines),
+            watch=watch,
+        )
 
 
 def _why_lines(row: Row) -> Iterator[str]:
@@ -297,7 +385,7 @@ def _waited(row: Row) -> str:
 
 
 @click.command("events")
-@click.argument("job", required=False)
+@click.argument("job", required=False, shell_complete=job_names)
 @click.option("-f", "--follow", is_flag=True, help="Go on as decisions are made.")
 @output_options
 def command_events(*, job: str | None, follow: bool, output: str | None) -> None:

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import click
 
+from gangline.cli.completing import job_names
 from gangline.cli.connection import connect
 from gangline.cli.output import say
 
@@ -30,7 +31,7 @@ class _File:
 
 
 @click.command("logs")
-@click.argument("job")
+@click.argument("job", shell_complete=job_names)
 @click.option("--attempt", type=click.IntRange(min=1), help="[default: the last one]")
 @click.option("--rank", type=click.IntRange(min=0), help="Only this rank's output.")
 @click.option("--tail", type=click.IntRange(min=0), help="Only so many bytes from the end.")

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Final
 
 import click
+from click.shell_completion import CompletionItem
 
 from gangline.cli.errors import code_of
 
@@ -28,6 +29,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "submit": (_JOBS, "Submit a job."),
     "cancel": (_JOBS, "Cancel jobs."),
     "queue": (_JOBS, "What waits, in order, and why."),
+    "top": ("gangline.cli.top", "The fleet at a glance, live."),
     "jobs": (_JOBS, "Jobs, newest first."),
     "job": (_JOBS, "A job with its attempts."),
     "why": (_JOBS, "Why a job waits, in plain words."),
@@ -59,6 +61,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "workload": (_SIMULATE, "Make up a workload."),
     "import": (_SIMULATE, "Turn a public trace into a trace CSV."),
     "bench": ("gangline.cli.bench", "Measure how fast it is: decide, replay, end-to-end, project."),
+    "completion": ("gangline.cli.completing", "Let the shell complete commands and names."),
     "init": (_SERVERS, "Make the topics of a cell."),
     "acl": (_SERVERS, "Print the rights of each role on Kafka."),
 }
@@ -79,6 +82,13 @@ class LazyGroup(click.Group):
         module = import_module(COMMANDS[cmd_name][0])
         command: click.Command = getattr(module, f"command_{cmd_name.replace('-', '_')}")
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Names and options that begin like this, without importing anything."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        names = [name for name in COMMANDS if name.startswith(incomplete)]
+        return [CompletionItem(name, help=COMMANDS[name][1]) for name in names]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list for --help, without importing anything."""
@@ -115,6 +125,8 @@ def main(args: list[str] | None = None) -> None:
 def run(args: list[str] | None = None) -> int:
     """Run a command line; its exit code. Errors are one line on stderr."""
     try:
+        if args is None and "_GANGLINE_COMPLETE" in os.environ:
+            cli.main(prog_name="gangline")  # answers the shell, and exits
         code = cli.main(args, prog_name="gangline", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:

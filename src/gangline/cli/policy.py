@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from gangline.cli.connection import connect
 from gangline.cli.output import Column, output_options, put, put_one, say
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gangline.cli.output import Row
 
 _COLUMNS: Final = (
     Column("key", "KEY"),
@@ -21,7 +26,7 @@ _COLUMNS: Final = (
 @click.pass_context
 @output_options
 def command_policy(context: click.Context, *, output: str | None) -> None:
-    """List the policy's keys with units and defaults; `gangline policy set` changes them."""
+    """List the policy's keys with units and defaults; `get` tells, `set` changes their values."""
     if context.invoked_subcommand is not None:
         return
     from gangline.api.durations import show_ms  # noqa: PLC0415 - standard library only
@@ -37,6 +42,51 @@ def command_policy(context: click.Context, *, output: str | None) -> None:
         for key in KEYS.values()
     ]
     put(rows, output=output, columns=_COLUMNS, key="key")
+
+
+@command_policy.command("get")
+@click.argument("keys", nargs=-1, metavar="[KEY…]")
+@output_options
+def get_policy(*, keys: tuple[str, ...], output: str | None) -> None:
+    """The values in force, of all keys or of these."""
+    from gangline.api.durations import show_ms  # noqa: PLC0415 - standard library only
+
+    with connect() as client:
+        rows = {row["key"]: row for row in client.request("GET", "/v1/policy")["items"]}
+    for key in keys:
+        _check_key(key, rows)
+
+    def shown(row: Row, name: str) -> str:
+        return show_ms(row[name]) if row["unit"] == "ms" else str(row[name])
+
+    columns = (
+        Column("key", "KEY"),
+        Column("shown", "VALUE", right=True),
+        Column("shown_default", "DEFAULT", right=True),
+        Column("meaning", "MEANING"),
+    )
+    wanted = [rows[key] for key in keys or rows]
+    listed = [
+        {**row, "shown": shown(row, "value"), "shown_default": shown(row, "default")}
+        for row in wanted
+    ]
+    plain = output not in (None, "table", "wide")
+    put(wanted if plain else listed, output=output, columns=_IN_FORCE if plain else columns,
+        key="key")  # fmt: skip
+
+
+_IN_FORCE: Final = tuple(
+    Column(name, name.upper()) for name in ("key", "value", "default", "unit", "meaning")
+)
+
+
+def _check_key(name: str, known: Iterable[str]) -> None:
+    """A usage error with the nearest key for one that is none."""
+    from gangline.api.nearest import nearest  # noqa: PLC0415 - standard library only
+
+    names = list(known)
+    if name not in names:
+        raise click.UsageError(f"there is no policy key {name}{nearest(name, names)}")
 
 
 @command_policy.command("set")
