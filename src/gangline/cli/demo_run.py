@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
@@ -219,8 +219,17 @@ def _verify(stack: stacks.Stack) -> bool:
     return True
 
 
+def _stop(number: int, _frame: object) -> NoReturn:
+    """A closed terminal and a kill are a Ctrl-C: what the demo started must not outlive it."""
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, signal.SIG_IGN)  # a second one would break the cleaning up
+    raise KeyboardInterrupt(signal.Signals(number).name)
+
+
 def main() -> None:
     """Run the demo and exit with its code; errors are one line."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _stop)
     try:
         code = demo.main(prog_name="demo", standalone_mode=False)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - no traceback reaches a user

@@ -1,0 +1,41 @@
+"""Whatever ends the demo, nothing that it started outlives it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gangline.cli.errors import INTERRUPTED
+
+# The demo with a stack that is hit while it starts, and hit again while it is taken down.
+_HIT = """
+import signal, sys
+from gangline.cli import demo_run
+number = signal.Signals[sys.argv.pop(1)]
+downs = []
+def up(plan, tell): signal.raise_signal(number)
+def down(folder):
+    downs.append(folder)
+    if len(downs) == 2:
+        signal.raise_signal(number)
+        print("taken down")
+demo_run.stacks.up, demo_run.stacks.down = up, down
+demo_run.main()
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_demo_that_is_stopped_takes_its_stack_down(tmp_path: Path, name: str) -> None:
+    """Ctrl-C, a kill and a closed terminal alike; a second one does not break the cleaning up."""
+    done = subprocess.run(
+        [sys.executable, "-c", _HIT, name, "--dir", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.stdout.endswith("taken down\n"), done.stderr
+    assert done.returncode == INTERRUPTED
