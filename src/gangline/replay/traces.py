@@ -13,8 +13,10 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import zlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
@@ -118,11 +120,27 @@ def write_trace(path: Path, jobs: Iterable[TraceJob]) -> None:
     path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
 
 
-def open_text(path: Path) -> IO[str]:
-    """A text file for reading, through gzip when its name ends in `.gz`; raises BadInputError."""
+UNREADABLE: Final = (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error, RecursionError)
+"""What files that are cut off, damaged or of another kind raise while they are read."""
+
+
+@contextmanager
+def open_text(path: Path) -> Iterator[IO[str]]:
+    """A text file for reading, through gzip when its name ends in `.gz`.
+
+    Raises BadInputError, also for what turns out to be wrong while it is read.
+    """
+    with _opened(path) as file:
+        try:
+            yield file
+        except UNREADABLE as error:
+            raise BadInputError(path, f"cannot be read as text: {error}") from error
+
+
+def _opened(path: Path) -> IO[str]:
     try:
         if path.suffix == ".gz":
-            return gzip.open(path, "rt", encoding="utf-8", newline="")
+            return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
         return path.open(encoding="utf-8-sig", newline="")
     except OSError as error:
         raise BadInputError(path, f"cannot be opened: {error.strerror}") from error
@@ -144,7 +162,7 @@ def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, str]]]:
                 if row:
                     texts = zip(header, map(str.strip, row), strict=False)
                     yield reader.line_num, _EMPTY | dict(texts)
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
+        except UNREADABLE as error:
             raise BadInputError(
                 f"{path}:{reader.line_num + 1}", f"not CSV text: {error}"
             ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,27 @@ def test_another_format_is_refused(tmp_path: Path, source_format: str) -> None:
     """A file of another kind ends in one line that names it."""
     with pytest.raises(BadInputError, match=r"philly_cluster_job_log\.json.*expected"):
         imported(source_format, tmp_path, "philly_cluster_job_log.json")
+
+
+@pytest.mark.parametrize("source_format", list(FORMATS))
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("binary.csv", b"\xff\xfe\x00"),
+        ("cut.csv.gz", gzip.compress(b"job_id,team,submit_s\n" * 50)[:20]),
+        ("damaged.csv.gz", gzip.compress(b"job_id,team\n")[:10] + b"\xff" * 30),
+        ("deep.csv", b"[" * 200_000),
+    ],
+)
+def test_a_damaged_file_is_refused(
+    tmp_path: Path, source_format: str, name: str, content: bytes
+) -> None:
+    """Whatever is wrong with its bytes, the error names the file."""
+    path = tmp_path / name
+    path.write_bytes(content)
+
+    with pytest.raises(BadInputError, match=name):
+        import_trace(source_format, [path], tmp_path / "out.csv")
 
 
 def test_an_unknown_format_is_refused(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gangline.replay.bad_input import BadInputError
 from gangline.replay.importers.rows import LeaveOut, Left, checked, epoch_ms
-from gangline.replay.traces import NO_TEAM, TraceJob, open_text
+from gangline.replay.traces import NO_TEAM, UNREADABLE, TraceJob, open_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ def _entries(path: Path) -> list[Any]:
     with open_text(path) as file:
         try:
             entries = json.load(file)
-        except (OSError, ValueError) as error:
+        except (*UNREADABLE, ValueError) as error:
             raise BadInputError(path, f"expected a JSON list of jobs: {error}") from error
     if not isinstance(entries, list):
         raise BadInputError(path, "expected a JSON list of jobs")

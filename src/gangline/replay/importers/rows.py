@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from gangline.replay.bad_input import BadInputError
-from gangline.replay.traces import NO_TEAM, TraceJob, open_text
+from gangline.replay.traces import NO_TEAM, UNREADABLE, TraceJob, open_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -45,7 +45,7 @@ def table(
             for row in reader:
                 texts = {key: (value or "").strip() for key, value in row.items() if key}
                 yield f"{path.name}:{reader.line_num}", texts
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
+        except UNREADABLE as error:
             raise BadInputError(f"{path}:{reader.line_num + 1}", f"not a table: {error}") from error
 
 
