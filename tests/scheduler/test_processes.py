@@ -1,7 +1,11 @@
-"""Real scheduler processes on a real Postgres: stopped, continued, killed, and asked to end."""
+"""Real scheduler processes on real servers: stopped, continued, killed, and asked to end.
+
+What holds on the embedded bus (Postgres) holds on Kafka.
+"""
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
 import subprocess
@@ -14,14 +18,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gangline.cli import local_postgres
 from gangline.cli.local_process import Lifetime
+from gangline.cli.main import run
 from gangline.events import codec, facts
 from gangline.events import decisions as d
+from gangline.events.bus import open_log
 from gangline.events.envelope import Event
 from gangline.events.log import Message, Topic
-from gangline.events.postgres_log import PostgresLog
 from gangline.events.spec import Spec
 from gangline.replay.history import LogSource, steps
 from gangline.replay.verify import verify
@@ -36,23 +43,29 @@ PATIENCE_S = 30.0
 
 
 class Site:
-    """A cell on Postgres, and the scheduler processes of it."""
+    """A cell on a bus, and the scheduler processes of it."""
 
-    def __init__(self, url: str, folder: Path) -> None:
+    def __init__(self, url: str, folder: Path, *, cell: str = "main") -> None:
         self.url = url
-        self.log = PostgresLog(url, "main")
+        self.cell = cell
+        self.log = open_log(url, cell)
         self.log.create_topics()
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self._folder = folder
         self._said = 0
 
-    def start(self, name: str, index: int) -> subprocess.Popen[bytes]:
-        """Start a scheduler as the command line does."""
-        words = ["scheduler", "--bus", self.url, "--name", name, "--index", str(index)]
+    def start(self, name: str, index: int, *more: str) -> subprocess.Popen[bytes]:
+        """Start a scheduler as the command line does. more: options."""
+        words = ["scheduler", *self.where, "--name", name, "--index", str(index), *more]
         command = [sys.executable, "-m", "gangline.cli.main", *words]
         with (self._folder / f"{name}.log").open("wb") as output:
             self.running[name] = subprocess.Popen(command, stdout=output, stderr=output)
         return self.running[name]
+
+    @property
+    def where(self) -> tuple[str, ...]:
+        """The options that name the cell."""
+        return "--bus", self.url, "--cell", self.cell
 
     def lines(self, name: str) -> list[dict[str, Any]]:
         """What a scheduler logged; every line is JSON."""
@@ -104,26 +117,43 @@ class Site:
 
 
 @contextmanager
-def opened(url: str, folder: Path) -> Iterator[Site]:
-    """A cell with a team and two schedulers, of which the first leads."""
-    site = Site(url, folder)
+def opened(url: str, folder: Path, *more: str, cell: str = "main") -> Iterator[Site]:
+    """A cell with a team and two schedulers (with more options), of which the first leads."""
+    site = Site(url, folder, cell=cell)
     try:
         site.say(Topic.CONTROL, facts.TeamSet(team="a", guaranteed=8))
         node = facts.NodeAdmitted(node="n1", path=("b1",), levels=("block",), gpus=8)
         site.say(Topic.CONTROL, node)
-        site.start("one", 0)
+        site.start("one", 0, *more)
         site.until(lambda: site.leader() == "one", "the first leads")
-        site.start("two", 1)
+        site.start("two", 1, *more)
         site.until(lambda: site.lines("two"), "the second stands by")
         yield site
     finally:
         site.close()
 
 
+_cells = itertools.count(1)
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("postgres", marks=pytest.mark.postgres),
+        pytest.param("kafka", marks=pytest.mark.kafka),
+    ]
+)
+def bus(request: pytest.FixtureRequest) -> str:
+    """The URL of the tests' own server, of either kind."""
+    if request.param == "kafka":
+        return f"kafka://{request.getfixturevalue('kafka_bootstrap')}"
+    url: str = request.getfixturevalue("postgres_url")
+    return url
+
+
 @pytest.fixture
-def site(postgres_url: str, tmp_path: Path) -> Iterator[Site]:
-    """A site on the tests' own server."""
-    with opened(postgres_url, tmp_path) as site:
+def site(bus: str, tmp_path: Path) -> Iterator[Site]:
+    """A cell of its own on the tests' server."""
+    with opened(bus, tmp_path, cell=f"processes-{next(_cells)}") as site:
         yield site
 
 
@@ -169,11 +199,68 @@ def test_a_leader_that_is_asked_to_end_hands_over(site: Site) -> None:
     assert taken[0].why == "hand_over"
 
 
+def test_a_hand_over_is_asked_for_on_the_command_line(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It waits until the standby leads, and says so; the old leader lives on as a standby."""
+    assert run(["scheduler", *site.where, "--hand-over"]) == 0
+
+    assert "two leads now, term 2" in capsys.readouterr().err
+    site.until(lambda: site.lines("one")[-1].get("role") == "standby", "the first stands by")
+    assert site.running["one"].poll() is None
+    assert verify(LogSource(site.log), core).difference is None
+
+
+def test_each_takeover_leaves_a_signed_checkpoint_that_verify_starts_from(
+    bus: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two leaders, two files; of the second one, only what came after it is made again."""
+    private, public = key_pair(tmp_path)
+    signed = tmp_path / "signed"
+    signed.mkdir()
+    words = ("--checkpoint-dir", str(signed), "--checkpoint-key", str(private))
+    with opened(bus, tmp_path, *words, cell=f"processes-{next(_cells)}") as site:
+        site.running["one"].kill()
+        site.until(lambda: len(list(signed.glob("*.json"))) == 2, "two checkpoints")
+        site.submit("job-1")
+        site.until(lambda: site.answered() == ["job-1"], "an answer")
+
+        newest = str(max(signed.glob("*.json")))
+        against = ["--checkpoint", newest, "--key", str(public), "--json"]
+        assert run(["replay", "verify", *site.where, *against]) == 0
+        report = json.loads(capsys.readouterr().out)
+
+    seq = json.loads(Path(newest).read_text())["seq"]
+    assert report["ok"] is True
+    assert report["first_seq"] == seq + 1
+    assert report["notes"] == [f"batches 1 to {seq} are the ones that were signed"]
+
+
+def key_pair(folder: Path) -> tuple[Path, Path]:
+    """An operator's key as PEM files: the private one and the public one."""
+    key = Ed25519PrivateKey.generate()
+    private, public = folder / "key.pem", folder / "key.pub.pem"
+    private.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    public.write_bytes(
+        key.public_key().public_bytes(
+            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+    )
+    return private, public
+
+
 def has_answered(site: Site, job: str) -> bool:
     """Whether a job was queued or refused."""
     return job in site.answered()
 
 
+@pytest.mark.parametrize("bus", ["postgres"], indirect=True)
 def test_a_fact_is_answered_at_once(site: Site) -> None:
     """No polling interval stands between a submission and its answer."""
     waits = []

@@ -20,7 +20,9 @@ from gangline.cli.progress import Progress
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from gangline.replay.checkpoints import SignedCheckpoint
     from gangline.replay.history import Source
+    from gangline.replay.verify import Report
 
 
 @click.command("scenario")
@@ -90,30 +92,60 @@ def _bus_of_stack() -> str:
     "--from",
     "from_seq",
     type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="The first batch to check; what is before is only folded.",
+    help="The first batch to check; what is before is only folded. "
+    "[default: 1, or the one after the checkpoint]",
 )
 @click.option("--to", "to_seq", type=click.IntRange(min=1), help="The last one. [default: all]")
+@click.option(
+    "--checkpoint",
+    type=click.Path(path_type=Path),
+    help="A signed checkpoint: the history must hold the very batch that was signed.",
+)
+@click.option(
+    "--key", type=click.Path(path_type=Path), help="The public key (Ed25519, PEM) that signed it."
+)
 @output_options
-def command_verify(
+def command_verify(  # noqa: PLR0913 - one argument for each option
     *,
     bus: str | None,
     cell: str,
     file: Path | None,
-    from_seq: int,
+    from_seq: int | None,
     to_seq: int | None,
+    checkpoint: Path | None,
+    key: Path | None,
     output: str | None,
 ) -> int:
     """Run the core again over the recorded inputs: every batch must come out byte for byte."""
     from gangline.replay.verify import verify  # noqa: PLC0415 - the core is heavy
     from gangline.scheduler import core  # noqa: PLC0415
 
+    signed = _signed(checkpoint, key)
     progress = Progress("verifying", "batches")
     with opened(bus, cell, file) as source:
-        report = verify(source, core, from_seq=from_seq, to_seq=to_seq, progress=progress)
+        report = verify(
+            source, core, from_seq=from_seq, to_seq=to_seq, checkpoint=signed, progress=progress
+        )
     progress.end()
-    row = {
+    put_one(_verify_row(report), output=output, key="digest", text=_verify_lines)
+    return 0 if report.ok else 1
+
+
+def _signed(checkpoint: Path | None, key: Path | None) -> SignedCheckpoint | None:
+    """The checkpoint, its signature checked; None when none was named."""
+    from gangline.replay.checkpoints import load_public_key, read_checkpoint  # noqa: PLC0415
+
+    if checkpoint is None and key is None:
+        return None
+    if checkpoint is None or key is None:
+        raise click.UsageError("--checkpoint FILE and --key FILE go together")
+    return read_checkpoint(checkpoint, load_public_key(key))
+
+
+def _verify_row(report: Report) -> Row:
+    """The report as data."""
+    difference = report.difference
+    return {
         "ok": report.ok,
         "first_seq": report.first_seq,
         "last_seq": report.last_seq,
@@ -126,17 +158,17 @@ def command_verify(
         "seconds": round(report.seconds, 3),
         "events_per_s": round(report.events_per_s),
         "digest": report.digest,
-        "difference": None if report.difference is None else str(report.difference),
+        "difference": None if difference is None else str(difference),
+        "diff": "" if difference is None else difference.diff,
         "notes": list(report.notes),
     }
-    put_one(row, output=output, key="digest", text=_verify_lines)
-    return 0 if report.ok else 1
 
 
 def _verify_lines(row: Row) -> Iterator[str]:
     """The outcome for people."""
     if row["difference"] is not None:
         yield f"DIFFERENT: {row['difference']}"
+        yield from row["diff"].splitlines()
     else:
         yield (
             f"verified batches {row['first_seq']} to {row['last_seq']}: "

@@ -87,14 +87,47 @@ def command_init(*, bus: str, cell: str, pairs: tuple[str, ...]) -> None:
     show_default=True,
     help="Steps between two snapshots.",
 )
-def command_scheduler(**fields: Any) -> None:  # noqa: ANN401
+@click.option(
+    "--checkpoint-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write a signed checkpoint here at each takeover and each hour; best on another machine.",
+)
+@click.option(
+    "--checkpoint-key",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The private key (Ed25519, PEM) that signs it.",
+)
+@click.option(
+    "--hand-over",
+    is_flag=True,
+    help="Run nothing: ask the one that leads to let a standby lead, and wait until one does.",
+)
+def command_scheduler(*, hand_over: bool, **fields: Any) -> None:  # noqa: ANN401
     """Run a scheduler: it leads, or stands by until the leader is silent."""
+    if hand_over:
+        _ask_to_hand_over(fields["bus"], fields["cell"])
+        return
+    if (fields["checkpoint_dir"] is None) != (fields["checkpoint_key"] is None):
+        raise click.UsageError("--checkpoint-dir and --checkpoint-key go together")
     from gangline.scheduler.runner import (  # noqa: PLC0415 - a process of its own
         SchedulerSettings,
         run_scheduler,
     )
 
     run_scheduler(SchedulerSettings(environ=os.environ, **fields))
+
+
+def _ask_to_hand_over(bus: str, cell: str) -> None:
+    """Say so in the log, and wait for the first batch of the next term."""
+    from gangline.events.bus import open_log  # noqa: PLC0415 - drivers are heavy
+    from gangline.scheduler.hand_over import hand_over  # noqa: PLC0415
+
+    log = open_log(bus, cell, environ=os.environ)
+    try:
+        done = hand_over(log, actor="operator:hand-over")
+    finally:
+        log.close()
+    say(f"{done.leader} leads now, term {done.term}, {done.gap_ms} ms after it was asked for")
 
 
 @click.command("projector")
