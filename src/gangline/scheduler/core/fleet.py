@@ -13,6 +13,7 @@ the domain allows.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple
 
 from gangline.scheduler.core.entities import Node
@@ -274,14 +275,20 @@ class Tree:
             return found
         left = dict(plan)
         found = []
-        children = list(domain.children)
+        # What a child covers only shrinks as others are taken, so an old figure is a bound.
+        heap = [(-_covers(c, left), c.free, c.index) for c in domain.children]
+        heapify(heap)
         while any(left.values()):
-            child = max(children, key=lambda c: (_covers(c, left), -c.free, -c.index))
-            children.remove(child)
-            part = {f: min(n, _exactly(child, f)) for f, n in left.items()}
-            found += self._nodes_of(child, part)
-            for free, count in part.items():
-                left[free] -= count
+            covers, free, index = heappop(heap)
+            child = domain.children[index]
+            now = -_covers(child, left)
+            if now > covers:
+                heappush(heap, (now, free, index))
+                continue
+            part = {f: min(n, _exactly(child, f)) for f, n in left.items() if n}
+            found += self._nodes_of(child, {f: n for f, n in part.items() if n})
+            for size, count in part.items():
+                left[size] -= count
         return found
 
 
@@ -311,7 +318,7 @@ def _with_exactly(domain: Domain, free: int) -> bool:
 
 
 def _covers(domain: Domain, plan: dict[int, int]) -> int:
-    return sum(free * min(n, _exactly(domain, free)) for free, n in plan.items())
+    return sum(free * min(n, _exactly(domain, free)) for free, n in plan.items() if n)
 
 
 def _node_plan(at_least: list[int], gpus: int) -> tuple[dict[int, int], int, int]:

@@ -138,7 +138,8 @@ class Sweep:
         self.takes_ms = run_ms(turn.state.cell.policy, job)
         self.free: dict[str, int] = {}
         self.changed: dict[str, None] = {}
-        self.most = tree.root.free
+        self.total = tree.root.free
+        self.counted: dict[str, None] = {}
         self.later: list[Event] = []
 
     def keep_off(self, order: Order) -> None:
@@ -167,23 +168,23 @@ class Sweep:
             free = self.tree.counted.get(name)
             if free is None:
                 return
-        self.free[name] = free + gpus
+        now = self.free[name] = free + gpus
         self.changed[name] = None
-        if gpus > 0:
-            self.most += gpus
+        self.total += max(0, now) - max(0, free)
 
     def _holds(self) -> bool:
         """Whether the gang may fit now; only then the tree is made to count what is free."""
-        if self.most < self.shape.gpus:
+        if self.total < self.shape.gpus:
             return False
         for name in self.changed:
             self.tree.count(self.state.nodes[name], max(0, self.free[name]))
+        self.counted.update(self.changed)
         self.changed.clear()
         return self.tree.holds(self.tree.root, self.shape)
 
     def undo(self) -> None:
         """Count again what is really free."""
-        for name in self.free:
+        for name in self.counted:
             node = self.state.nodes[name]
             self.tree.count(node, node.avail.bit_count())
 
