@@ -19,11 +19,15 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import quote
 
 import httpx2
+
+if TYPE_CHECKING:
+    from gangline.async_client import AsyncClient as AsyncClient  # noqa: PLC0414 - is exported
 
 STATE_FILE: Final = "state.json"
 ENDED: Final = frozenset({"succeeded", "failed", "cancelled", "rejected"})
@@ -31,6 +35,13 @@ _AGAIN: Final = frozenset({429, 502, 503, 504})
 _PATIENCE_S: Final = 30.0
 _BATCH: Final = 1_000
 _CODE_OF_STATE: Final = {"succeeded": 0, "failed": 1, "rejected": 1, "cancelled": 143}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401
+    """`AsyncClient` belongs here too, and is imported when it is asked for."""
+    if name == "AsyncClient":
+        return import_module("gangline.async_client").AsyncClient
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class GanglineError(Exception):

@@ -102,7 +102,7 @@ def test_watch_looks_again_until_it_is_interrupted(
             raise KeyboardInterrupt
         shell.world.views.tables["queue"] = [QUEUED | {"job": "train-2"}]
 
-    monkeypatch.setattr(live.time, "sleep", sleep)
+    monkeypatch.setattr("gangline.cli.live.time.sleep", sleep)
 
     done = shell("queue", "--watch", "-o", "id")
 
@@ -114,10 +114,10 @@ def test_top_shows_everything_in_eighty_columns(
 ) -> None:
     """Off a terminal it is shown once."""
     row = {"guaranteed": 8, "used": 3, "borrowed": 0, "lent": 0, "queued": 2, "team": "a"}
-    numbers = shell.world.views.numbers() | {"teams": [row]}
+    numbers = {**shell.world.views.numbers(), "teams": [row]}
     monkeypatch.setattr(shell.world.views, "numbers", lambda: numbers)
     names = [f"node-{i}" for i in range(9)]
-    runs: dict[str, Any] = JOB | {"job": "runs", "state": "running", "nodes": names}
+    runs = {**JOB, "job": "runs", "state": "running", "nodes": names}
     shell.world.views.tables["jobs"] = [runs]
     shell.world.views.tables["queue"] = [QUEUED | {"waited_s": 95.0}]
 
