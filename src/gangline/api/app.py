@@ -18,6 +18,7 @@ from gangline.api import (
     logs,
     operators,
     page,
+    page_data,
     present,
     reads,
     session,
@@ -30,8 +31,8 @@ from gangline.api.problems import ProblemError, slug_of_status
 from gangline.api.publisher import Publisher
 from gangline.api.tokens import TokenFile
 from gangline.events.bus import open_log
+from gangline.projections.page_queries import PageViews
 from gangline.projections.queries import QueryError, ViewsUnreachableError
-from gangline.projections.queries import Views as PostgresViews
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -52,7 +53,7 @@ def create_app(
     """The API of a cell. log, views: those of the settings' URLs where none are given."""
     settings.check()
     log = log or open_log(settings.bus, settings.cell)
-    views = views or PostgresViews(settings.database, settings.cell)
+    views = views or PageViews(settings.database, settings.cell)
     app = FastAPI(
         title="Gangline",
         version=metadata.version("gangline"),
@@ -70,7 +71,8 @@ def create_app(
     app.state.metrics = Metrics(views)
     app.state.streams = stream.Streams()
     for room in (
-        submitting, jobs, logs, operators, reads, history, present, session, stream, health, page
+        submitting, jobs, logs, operators, reads, history, present, session, stream, health,
+        page_data, page,
     ):  # fmt: skip
         app.include_router(room.router)
     page.mount(app)

@@ -1,6 +1,6 @@
 """Routes about the past: the whole state at a moment, from the log and not from views.
 
-Every answer folds decisions from the first one on, so one is made at a time; others wait a little.
+Answers fold decisions (`replay/moments.py`), so one is made at a time; others wait a little.
 """
 
 import threading
@@ -15,9 +15,9 @@ from gangline.api.nearest import nearest
 from gangline.api.present import OpenClerk
 from gangline.api.problems import ProblemError
 from gangline.events.log import Log, LogError
-from gangline.replay.history import LogSource
+from gangline.replay.moments import Moments
 from gangline.replay.present import Present
-from gangline.replay.timetravel import When, parse_when, state_at
+from gangline.replay.timetravel import When, parse_when
 
 router = APIRouter(prefix="/v1", tags=["history"])
 
@@ -34,7 +34,7 @@ class Past:
     """What was, from the log."""
 
     def __init__(self, log: Log) -> None:
-        self._log = log
+        self._moments = Moments(log)
         self._lock = threading.Lock()
 
     def state(self, when: When) -> dict[str, Any]:
@@ -44,7 +44,7 @@ class Past:
                 "unavailable", "others look into the past", headers={"Retry-After": "5"}
             )
         try:
-            return state_at(LogSource(self._log), when)
+            return self._moments.state(when)
         except LogError as error:
             raise ProblemError("unavailable", f"the log cannot be read: {error}") from error
         finally:

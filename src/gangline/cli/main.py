@@ -47,6 +47,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "maintenance": (_FLEET, "Announce a window in which a node is out of service."),
     "policy": ("gangline.cli.policy", "The policy's keys with units and defaults; sets them."),
     "token": ("gangline.cli.tokens", "Make, list and revoke tokens of the API."),
+    "demo": ("gangline.cli.demo_fleet", "Show a simulated busy fleet, with the page."),
     "up": (_STACK, "Start the whole stack in the background."),
     "down": (_STACK, "Stop it and keep its data."),
     "status": (_STACK, "What of it runs."),

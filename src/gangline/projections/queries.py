@@ -213,10 +213,14 @@ class Views:
     # --- how ----------------------------------------------------------------------------------
 
     def _all(self, statement: str, **parameters: object) -> list[Row]:
+        return self.ask(_SQL[statement], **parameters)
+
+    def ask(self, text: bytes, /, **parameters: object) -> list[Row]:
+        """Rows of a statement of our own SQL files; `cell` is ours."""
         try:
             self._pool.open()
             with self._pool.connection() as connection:
-                found = connection.execute(_SQL[statement], {"cell": self.cell, **parameters})
+                found = connection.execute(text, {"cell": self.cell, **parameters})
                 return found.fetchall()
         except (psycopg.OperationalError, PoolTimeout) as error:
             raise ViewsUnreachableError(_one_line(error)) from error

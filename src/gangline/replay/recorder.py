@@ -9,7 +9,8 @@ they are part of the next batch.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
 
 from gangline.events import codec
 from gangline.events.batch import InputRange
@@ -19,8 +20,6 @@ from gangline.scheduler.batches import Link, StepHeader, build
 from gangline.scheduler.intake import INPUT_TOPICS, RangeDigest
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from gangline.events.batch import Edge
     from gangline.replay.core_port import Step
     from gangline.replay.world import World
@@ -36,11 +35,23 @@ HEARTBEATS_GONE: Final = InputRange(
 )
 
 
+class RecordWriter(Protocol):
+    """Whoever takes records as they come: a log file, or a live log."""
+
+    def write(self, record: Record) -> None:
+        """The next record."""
+        ...
+
+    def close(self) -> None:
+        """Write what is buffered."""
+        ...
+
+
 class LogRecorder:
     """An observer of a world that writes what it sees; close it at the end."""
 
-    def __init__(self, path: Path, *, genesis: str, logic_version: int) -> None:
-        self._writer = LogFileWriter(path)
+    def __init__(self, to: Path | RecordWriter, *, genesis: str, logic_version: int) -> None:
+        self._writer: RecordWriter = LogFileWriter(to) if isinstance(to, Path) else to
         self._logic_version = logic_version
         self._link = Link(genesis, 0, 0, b"", 0)
         self._ranges: dict[TopicPartition, RangeDigest] = {}

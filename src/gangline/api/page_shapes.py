@@ -1,0 +1,235 @@
+"""What the page's pictures are made of, in one shape for the present and for any past moment.
+
+The present comes from views, the past from folded decisions (`replay/timetravel.py`); both become
+the same rows here, so that the page draws one as it draws the other. All times are milliseconds
+since the epoch.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+Row = dict[str, Any]
+
+LETTERS: Final = {"starting": "s", "running": "r", "preempting": "x", "stopping": "x"}
+QUEUE_ORDERS: Final = (
+    "position", "job", "team", "class", "gpus", "waited_s", "reason", "start_p50_ms",
+)  # fmt: skip
+_CLASSES: Final = ("low", "normal", "high", "urgent")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRow:
+    """A node as the map needs it. marks: one letter a GPU, `.` where gangs may stand."""
+
+    node: str
+    path: tuple[str, ...]
+    marks: str
+    health: str
+    service: str
+
+
+def ms_of(moment: datetime | None) -> int | None:
+    """Milliseconds of a time of a view."""
+    return None if moment is None else round(moment.timestamp() * 1000)
+
+
+def nodes_of_view(columns: Mapping[str, Sequence[Any]]) -> list[NodeRow]:
+    """Nodes from the columns of the fleet's view; what gangs hold is drawn from the gangs."""
+    keys = ("nodes", "paths", "gpu_states", "health", "service")
+    keep = str.maketrans("rsx", "...")
+    return [
+        NodeRow(
+            node=node, path=tuple(path), marks=marks.translate(keep), health=health, service=service
+        )
+        for node, path, marks, health, service in zip(*(columns[k] for k in keys), strict=True)
+    ]
+
+
+def nodes_of_past(plain: Mapping[str, Any]) -> list[NodeRow]:
+    """Nodes of a past moment."""
+    return [
+        NodeRow(
+            node=row["node"],
+            path=tuple(row["path"]),
+            marks="".join("b" if i in row["bad"] else "." for i in range(row["gpus"])),
+            health=row["health"],
+            service=row["service"],
+        )
+        for row in plain["nodes"]
+    ]
+
+
+def fleet_shape(nodes: Iterable[NodeRow], gangs: Sequence[Mapping[str, Any]]) -> Row:
+    """The whole fleet, small: runs of like GPUs in the order of the tree.
+
+    nodes: names by block. runs: [GPUs, letter, index into gangs or -1]. gangs: [job, team, GPUs].
+    away: health and service of nodes that take no work.
+    """
+    ordered = sorted(nodes, key=lambda row: (_natural(row.path), _natural((row.node,))))
+    marks = {row.node: list(row.marks) for row in ordered}
+    owner = {row.node: [-1] * len(row.marks) for row in ordered}
+    for index, gang in enumerate(gangs):
+        letter = LETTERS.get(gang["state"], "r")
+        for seat in gang["seats"]:
+            for gpu in seat["gpus"] if seat["node"] in marks else ():
+                marks[seat["node"]][gpu] = letter
+                owner[seat["node"]][gpu] = index
+    flat = [pair for row in ordered for pair in zip(marks[row.node], owner[row.node], strict=True)]
+    return {
+        "blocks": [
+            {"path": list(path), "nodes": [row.node for row in rows], "gpus": None}
+            for path, rows in ((p, list(g)) for p, g in groupby(ordered, key=lambda r: r.path))
+        ],
+        "sizes": [[len(list(g)), size] for size, g in groupby(len(r.marks) for r in ordered)],
+        "runs": [[len(list(g)), letter, at] for (letter, at), g in groupby(flat)],
+        "gangs": [
+            [gang["job"], gang["team"], sum(len(seat["gpus"]) for seat in gang["seats"])]
+            for gang in gangs
+        ],
+        "away": {
+            row.node: [row.health, row.service]
+            for row in ordered
+            if (row.health, row.service) != ("well", "open")
+        },
+    }
+
+
+def _natural(names: Iterable[str]) -> tuple[tuple[tuple[int, str], ...], ...]:
+    """A key that sorts `b2` before `b10`."""
+    return tuple(_pieces(name) for name in names)
+
+
+def _pieces(name: str) -> tuple[tuple[int, str], ...]:
+    pieces = ("".join(group) for _, group in groupby(name, key=str.isdecimal))
+    return tuple((int(each), "") if each.isdecimal() else (-1, each) for each in pieces)
+
+
+def queue_of_view(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
+    """The queue as the view has it."""
+    return [
+        {
+            **{key: row[key] for key in ("job", "team", "class", "gpus", "position")},
+            "submitted_ms": ms_of(row["submitted_at"]),
+            "waited_s": row["waited_s"],
+            "reason": row["reason"] or "",
+            "reason_text": row["reason_text"] or "",
+            "start_p50_ms": ms_of(row["estimated_start_p50"]),
+            "start_p90_ms": ms_of(row["estimated_start_p90"]),
+            "reservation": row.get("reservation") or "",
+            "held": bool(row.get("held")),
+        }
+        for row in rows
+    ]
+
+
+def queue_of_past(plain: Mapping[str, Any]) -> list[Row]:
+    """The queue of a past moment; its plans had no measured error then."""
+    return [
+        {
+            **{key: row[key] for key in ("job", "team", "class", "gpus", "position")},
+            "submitted_ms": row["submitted_ms"],
+            "waited_s": row["waited_ms"] / 1000,
+            "reason": row["reason"],
+            "reason_text": row["reason_text"],
+            "start_p50_ms": row["reserved_start_ms"],
+            "start_p90_ms": None,
+            "reservation": "plan" if row["reserved_start_ms"] is not None else "",
+            "held": row["reason"] == "hold",
+        }
+        for row in plain["queue"]
+    ]
+
+
+def queue_page(
+    rows: Sequence[Row], *, wanted: Mapping[str, str], order: str, first: int, count: int
+) -> Row:
+    """Some rows of a filtered and sorted queue, and how many there are of each kind."""
+    text = wanted.get("text", "").lower()
+    equal = {key: value for key, value in wanted.items() if value and key != "text"}
+    found = [
+        row
+        for row in rows
+        if all(row[key] == value for key, value in equal.items()) and text in row["job"].lower()
+    ]
+    key = order.removeprefix("-")
+    found.sort(key=lambda row: _sortable(key, row[key]), reverse=order.startswith("-"))
+    return {
+        "total": len(rows),
+        "matching": len(found),
+        "gpus": sum(row["gpus"] for row in found),
+        "items": found[first : first + count],
+        "facets": {
+            name: dict(sorted(Counter(row[name] for row in rows).items()))
+            for name in ("team", "reason", "class")
+        },
+    }
+
+
+def _sortable(key: str, value: Any) -> Any:  # noqa: ANN401 - a column's
+    """Nothing stands last; classes by their rank."""
+    if key == "class":
+        return _CLASSES.index(value)
+    if key == "start_p50_ms":
+        return value if value is not None else 1 << 62
+    return value
+
+
+def teams_of_past(plain: Mapping[str, Any]) -> list[Row]:
+    """Teams of a past moment as the view names their columns."""
+    running = Counter(row["team"] for row in plain["placements"])
+    return [
+        {
+            **{
+                key: row[key]
+                for key in (
+                    "team", "guaranteed", "weight", "used", "guaranteed_used", "borrowed", "lent",
+                    "queued",
+                )
+            },
+            "parent": row["parent"] or None,
+            "borrow_limit": None if row["borrow"] < 0 else row["borrow"],
+            "lend_limit": None if row["lend"] < 0 else row["lend"],
+            "running": running[row["team"]],
+        }
+        for row in plain["teams"]
+    ]  # fmt: skip
+
+
+def numbers_of_past(plain: Mapping[str, Any]) -> Row:
+    """The header's numbers of a past moment."""
+    fleet = dict(plain["fleet"])
+    fleet["total"] = sum(row["gpus"] for row in plain["nodes"])
+    fleet["nodes"] = len(plain["nodes"])
+    waiting = Counter(row["reason"] for row in plain["queue"])
+    gpus: Counter[str] = Counter()
+    for row in plain["queue"]:
+        gpus[row["reason"]] += row["gpus"]
+    states = Counter(row["state"] for row in plain["placements"])
+    states["queued"] = len(plain["queue"])
+    return {
+        "fleet": fleet,
+        "queue": [{"reason": r, "jobs": n, "gpus": gpus[r]} for r, n in sorted(waiting.items())],
+        "jobs": [{"state": state, "jobs": count} for state, count in sorted(states.items())],
+    }
+
+
+def alarms_of_past(plain: Mapping[str, Any]) -> list[Row]:
+    """What was wrong with nodes at a past moment; since when, the log's story tells."""
+    return [
+        {
+            **{key: row[key] for key in ("node", "health", "service", "path")},
+            "bad": len(row["bad"]),
+            **dict.fromkeys(("health_since", "service_since")),
+            **dict.fromkeys(("health_cause", "service_cause", "service_by"), ""),
+        }
+        for row in plain["nodes"]
+        if row["health"] != "well" or row["service"] != "open" or row["bad"]
+    ]

@@ -1,0 +1,121 @@
+-- What the page alone reads. `at_ms` is the moment that it shows, null for now: then nothing that
+-- came later is seen.
+
+-- name: page_span
+SELECT (SELECT at_ms FROM gangline.decisions WHERE cell = %(cell)s
+        ORDER BY applied_offset, item LIMIT 1) AS from_ms,
+       (SELECT at_ms FROM gangline.decisions WHERE cell = %(cell)s
+        ORDER BY applied_offset DESC, item DESC LIMIT 1) AS to_ms
+
+-- name: page_activity
+-- What people want to find again on the time line, in so many steps.
+SELECT width_bucket(at_ms, %(from_ms)s, %(to_ms)s, %(steps)s) - 1 AS step,
+       count(*) FILTER (WHERE kind = 'GangStarted') AS starts,
+       count(*) FILTER (WHERE kind = 'GangPreempted') AS evictions,
+       count(*) FILTER (WHERE kind = 'GpuWithdrawn'
+           OR (kind = 'NodeHealthChanged' AND detail ->> 'health' = 'lost')) AS faults
+FROM gangline.decisions
+WHERE cell = %(cell)s AND at_ms >= %(from_ms)s AND at_ms < %(to_ms)s
+  AND kind IN ('GangStarted', 'GangPreempted', 'GpuWithdrawn', 'NodeHealthChanged')
+GROUP BY 1 ORDER BY 1
+
+-- name: page_after
+SELECT at_ms FROM gangline.decisions
+WHERE cell = %(cell)s AND at_ms > %(at_ms)s
+ORDER BY applied_offset, item LIMIT 1
+
+-- name: page_before
+SELECT at_ms FROM gangline.decisions
+WHERE cell = %(cell)s AND at_ms < %(at_ms)s
+ORDER BY applied_offset DESC, item DESC LIMIT 1
+
+-- name: page_gangs
+-- Which GPUs each gang holds now.
+SELECT a.job, a.attempt, a.state, j.team, a.seats
+FROM gangline.attempts AS a
+JOIN gangline.jobs AS j ON j.cell = a.cell AND j.job = a.job
+WHERE a.cell = %(cell)s AND a.ended_at IS NULL
+ORDER BY a.placed_ms, a.job
+
+-- name: page_feed
+-- Decisions, newest first, up to a moment; null filters do not filter.
+SELECT position, at, kind, job, node, team, detail, item, position || '.' || item AS key
+FROM gangline.decisions
+WHERE cell = %(cell)s
+  AND (%(kinds)s::text[] IS NULL OR kind = ANY (%(kinds)s))
+  AND (%(job)s::text IS NULL OR job = %(job)s)
+  AND (%(node)s::text IS NULL OR node = %(node)s)
+  AND (%(team)s::text IS NULL OR team = %(team)s)
+  AND (%(at_ms)s::bigint IS NULL OR at_ms <= %(at_ms)s)
+  AND (applied_offset, item) < (%(before_offset)s::bigint, %(before_item)s::integer)
+ORDER BY applied_offset DESC, item DESC
+LIMIT %(limit)s
+
+-- name: page_jobs
+-- Jobs as the list shows them, newest first; `state` running means whatever holds GPUs.
+SELECT job, team, class, gpus, state, submitted_at, started_at, ended_at, attempts, preemptions,
+       wait_s, lost_gpu_s, reason, reason_text, level, jsonb_array_length(nodes) AS node_count,
+       submitted_ms || ':' || job AS key
+FROM gangline.jobs
+WHERE cell = %(cell)s
+  AND (%(states)s::text[] IS NULL OR state = ANY (%(states)s))
+  AND (%(team)s::text IS NULL OR team = %(team)s)
+  AND (%(text)s::text IS NULL OR strpos(lower(job), lower(%(text)s)) > 0)
+  AND (%(after_ms)s::bigint IS NULL
+       OR (submitted_ms, job) < (%(after_ms)s, %(after_job)s::text))
+ORDER BY submitted_ms DESC, job DESC
+LIMIT %(limit)s
+
+-- name: page_waits_of
+SELECT from_ms, to_ms, cause FROM gangline.wait
+WHERE cell = %(cell)s AND job = %(job)s
+ORDER BY from_ms
+
+-- name: page_faults_near
+-- Faults on a job's nodes while it was there.
+SELECT f.node, f.gpu, f.kind, f.from_ms, (extract(epoch FROM f.to_at) * 1000)::bigint AS to_ms
+FROM gangline.faults AS f
+WHERE f.cell = %(cell)s AND f.node = ANY (%(nodes)s) AND f.from_ms >= %(from_ms)s
+ORDER BY f.from_ms
+LIMIT 500
+
+-- name: page_shares
+-- What teams got and had a right to, in GPUs on average over each step.
+SELECT team, (bucket_ms / %(step_ms)s::bigint) * %(step_ms)s::bigint AS from_ms,
+       sum(delivered_gpu_ms)::double precision / count(*) / 300000 AS delivered,
+       sum(entitled_gpu_ms)::double precision / count(*) / 300000 AS entitled
+FROM gangline.share_bucket
+WHERE cell = %(cell)s AND bucket_ms >= %(from_ms)s AND bucket_ms < %(to_ms)s
+GROUP BY team, bucket_ms / %(step_ms)s::bigint
+ORDER BY team, from_ms
+
+-- name: page_loans
+-- Who lent how much to whom, in GPU-milliseconds.
+SELECT team AS lender, counterparty AS borrower, sum(
+           div(gpu_ms::numeric * (least(to_ms, %(to_ms)s) - greatest(from_ms, %(from_ms)s)),
+               to_ms - from_ms))::bigint AS gpu_ms
+FROM gangline.quota_ledger
+WHERE cell = %(cell)s AND account = 'lent' AND to_ms > %(from_ms)s AND from_ms < %(to_ms)s
+GROUP BY team, counterparty
+HAVING sum(gpu_ms) <> 0
+ORDER BY 3 DESC
+LIMIT 200
+
+-- name: page_bands
+-- How long jobs that first started in a window had waited, by team and band.
+SELECT team, gangline.band(gpus) AS band, count(*) AS started,
+       percentile_disc(0.5) WITHIN GROUP (ORDER BY started_ms - submitted_ms) / 1000.0 AS p50_s,
+       percentile_disc(0.9) WITHIN GROUP (ORDER BY started_ms - submitted_ms) / 1000.0 AS p90_s
+FROM gangline.job
+WHERE cell = %(cell)s AND started_ms >= %(from_ms)s AND started_ms <= %(to_ms)s
+GROUP BY GROUPING SETS ((team, gangline.band(gpus)), (gangline.band(gpus)))
+ORDER BY team NULLS FIRST, array_position(ARRAY['1-7', '8-127', '128+'], gangline.band(gpus))
+
+-- name: page_alarms
+-- What is wrong with nodes now.
+SELECT node, health, service, bad, health_since, health_cause, service_since, service_cause,
+       service_by, path
+FROM gangline.nodes
+WHERE cell = %(cell)s AND (health <> 'well' OR service <> 'open' OR bad > 0)
+ORDER BY greatest(health_since, service_since) DESC NULLS LAST, node
+LIMIT 500
