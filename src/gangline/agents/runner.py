@@ -16,6 +16,7 @@ import queue
 import signal
 import threading
 import time
+from collections import Counter
 from functools import partial
 from importlib import metadata
 from typing import TYPE_CHECKING, Final
@@ -23,10 +24,12 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from gangline.agents import core, gpus, procfs
+from gangline.agents.dcgm import JobMapping
 from gangline.agents.health import Health
 from gangline.agents.journal import Journal
 from gangline.agents.listener import Listener
 from gangline.agents.log_server import LogServer, kept_token
+from gangline.agents.metrics import AgentCollector, Reading
 from gangline.agents.process import ProcessExecutor
 from gangline.agents.sender import Sender
 from gangline.agents.spool import Spool
@@ -35,6 +38,7 @@ from gangline.events import codec
 from gangline.events.bus import open_log
 from gangline.events.envelope import Event
 from gangline.events.facts import CheckpointSaved
+from gangline.telemetry import registry_of, serve_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -83,6 +87,10 @@ class Agent:
         self._executor = ProcessExecutor(settings, unseal=unseal)
         self._spool = Spool(settings.folder / "spool")
         self._log_server = _log_server(settings)
+        self._gpus = gpus.count(settings.gpus)
+        self._mapping = _mapping(settings, self._gpus)
+        self._stated: Counter[str] = Counter()
+        self._heard_s = time.monotonic()
         self._health = Health(settings)
         self._next_prune_s = self._next_hearing_s = 0.0
         self._reserve = settings.folder / "reserve"
@@ -104,6 +112,18 @@ class Agent:
     def log_port(self) -> int:
         """Where the logs are served, 0 for not at all."""
         return self._log_server.port if self._log_server else 0
+
+    def reading(self) -> Reading:
+        """How it stands, for metrics; from any thread."""
+        members = list(self._state.members.values())
+        return Reading(
+            gpus=self._gpus,
+            stages=Counter(str(member.stage) for member in members),
+            faults=len(self._state.faults),
+            undelivered=len(self._spool),
+            heard_s=time.monotonic() - self._heard_s,
+            stated=dict(self._stated),
+        )
 
     def stop(self) -> None:
         """End `run` soon, from any thread or a signal's handler."""
@@ -171,6 +191,9 @@ class Agent:
             self._sender.notify()
         for action in actions:
             self._surely(partial(self._act, action))
+        if self._mapping is not None:
+            held = self._state.members.values()
+            self._mapping.show((m.order.job, m.order.gpus) for m in held if m.live)
 
     def _must_remember_hearing(self) -> bool:
         """Whether a lease hangs on it; written down now and then, so that no restart renews one."""
@@ -207,6 +230,7 @@ class Agent:
             case core.Kill():
                 self._executor.kill(action)
             case core.State():
+                self._stated[type(action.fact).__name__] += 1
                 _log.info("stated", fact=type(action.fact).__name__, id=action.id)
             case core.Note():
                 _log.warning("note", text=action.text)
@@ -229,6 +253,7 @@ class Agent:
 
     def _delivered(self, facts: Sequence[bytes]) -> None:
         """The log took these facts, and perhaps a heartbeat."""
+        self._heard_s = time.monotonic()
         for value in facts:
             fact = codec.decode(value).body
             if isinstance(fact, CheckpointSaved):
@@ -288,6 +313,10 @@ def _lock(settings: AgentSettings) -> int:
     return handle
 
 
+def _mapping(settings: AgentSettings, count: int) -> JobMapping | None:
+    return None if settings.job_mapping is None else JobMapping(settings.job_mapping, gpus=count)
+
+
 def _log_server(settings: AgentSettings) -> LogServer | None:
     if settings.log_port is None:
         return None
@@ -309,6 +338,9 @@ def run_agent(settings: AgentSettings, *, unseal: Callable[[Private], bytes] | N
     log = open_log(settings.bus, settings.cell, environ=os.environ)
     try:
         agent = Agent(settings, log, unseal=unseal)
+        registry = registry_of("agent")
+        registry.register(AgentCollector(agent.reading))
+        serve_metrics(registry, settings.metrics_port)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: agent.stop())
         agent.run()

@@ -29,7 +29,8 @@ class AgentSettings:
 
     supervisor_prefix: words before the supervisor's command (`systemd-run --scope …`). container:
     the command line of docker or podman. cgroup: a folder of cgroup v2 that is ours, for one group
-    an attempt below it. ports: first and end of the range for rendezvous.
+    an attempt below it. ports: first and end of the range for rendezvous. metrics_port: where
+    Prometheus metrics are served (None: nowhere). job_mapping: dcgm-exporter's folder, see dcgm.py.
     """
 
     node: str
@@ -60,6 +61,8 @@ class AgentSettings:
     keep_s: float = 7 * 24 * 3600.0
     lease_s: float = 60.0
     lease_grace_s: float = 30.0
+    metrics_port: int | None = None
+    job_mapping: Path | None = None
 
     def anchored(self) -> Self:
         """The same with absolute paths: supervisors do not share our working directory."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from gangline.projections.queries import ViewsUnreachableError
+from gangline.telemetry import Lag, registry_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -32,7 +33,7 @@ class Metrics:
     """The registry of one application."""
 
     def __init__(self, views: Views) -> None:
-        self.registry = CollectorRegistry()
+        self.registry = registry_of("api")
         self.requests = Counter(
             "gangline_api_requests",
             "Requests answered.",
@@ -47,6 +48,7 @@ class Metrics:
             registry=self.registry,
         )
         self.registry.register(_Cell(views))
+        self.registry.register(Lag(views.lag, unreachable=ViewsUnreachableError))
 
 
 class _Cell(Collector):
@@ -60,29 +62,35 @@ class _Cell(Collector):
         return iter(())
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """All gauges; only `gangline_views_up 0` while the views cannot be reached."""
-        up = GaugeMetricFamily("gangline_views_up", "Whether the views can be read.")
+        """All gauges; none while the views cannot be reached."""
         try:
-            numbers, lag = self._views.numbers(), self._views.lag()
+            numbers = self._views.numbers()
+            fairness = self._views.rows("fairness", where={}, after="", limit=10_000)
         except ViewsUnreachableError:
-            up.add_metric([], 0)
-            yield up
             return
-        up.add_metric([], 1)
-        yield up
         yield from _of_fleet(numbers)
         yield from _of_teams(numbers.get("teams", ()))
-        yield _labelled(
-            "gangline_projection_lag_seconds",
-            "How old the newest decision in a view is, behind the log.",
-            "view",
-            {str(row["view"]): float(row.get("lag_s") or 0) for row in lag},
-        )
+        yield from _of_fairness(fairness)
+
+
+def _of_fairness(rows: Iterable[Mapping[str, Any]]) -> Iterator[GaugeMetricFamily]:
+    """Delivered less entitled, by team and window: the error that fairness is judged by."""
+    family = GaugeMetricFamily(
+        "gangline_team_fairness_error_gpu_hours",
+        "GPU-hours delivered beyond those the team was entitled to.",
+        labels=["team", "window"],
+    )
+    for row in rows:
+        error = (row.get("delivered_gpu_hours") or 0) - (row.get("entitled_gpu_hours") or 0)
+        family.add_metric([str(row["team"]), f"{int(row['window_s']) // 3_600}h"], float(error))
+    yield family
 
 
 def _of_fleet(numbers: Mapping[str, Any]) -> Iterator[GaugeMetricFamily]:
     fleet = dict(numbers.get("fleet") or {})
     yield GaugeMetricFamily("gangline_nodes", "Nodes of the fleet.", fleet.pop("nodes", 0))
+    total = fleet.pop("total", 0)
+    yield GaugeMetricFamily("gangline_fleet_gpus", "GPUs of the fleet.", total)
     yield _labelled("gangline_gpus", "GPUs by what they are.", "state", fleet)
     queue = {row["reason"]: row["jobs"] for row in numbers.get("queue", ())}
     yield _labelled("gangline_queued_jobs", "Jobs that wait, by why.", "reason", queue)

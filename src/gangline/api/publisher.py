@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gangline.api.problems import ProblemError
 from gangline.events import codec
 from gangline.events.envelope import Event
+from gangline.events.facts import JobSubmitted
 from gangline.events.log import (
     Log,
     LogError,
@@ -19,6 +20,7 @@ from gangline.events.log import (
     Topic,
     TopicPartition,
 )
+from gangline.events.trace import traceparent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,12 +79,14 @@ class Publisher:
 def message(topic: Topic, body: object, *, key: str, actor: str, fact_id: str = "") -> Message:
     """A fact as it is appended, with the attributes that generic tools read."""
     envelope = codec.envelope_for(body, id=fact_id or uuid.uuid4().hex, actor=actor)
-    headers = (
+    headers: tuple[tuple[str, bytes], ...] = (
         ("ce_specversion", b"1.0"),
         ("ce_id", envelope.id.encode()),
         ("ce_type", f"gangline.{envelope.kind}.v{envelope.version}".encode()),
         ("ce_source", b"/gangline/api"),
     )
+    if isinstance(body, JobSubmitted):
+        headers = (*headers, traceparent(body.job, "submitted"))
     value = codec.encode(Event(envelope=envelope, body=body))
     return Message(topic=topic, value=value, key=key.encode(), headers=headers)
 

@@ -7,6 +7,7 @@ import shlex
 import signal
 import socket
 import threading
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +20,7 @@ from gangline.cli.policy_fact import prepare_log
 from gangline.cli.progress import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 _BUS: Final = click.option(
     "--bus",
@@ -35,6 +36,12 @@ _DATABASE: Final = click.option(
     "--database",
     envvar="GANGLINE_DATABASE_URL",
     help="Postgres of the views (GANGLINE_DATABASE_URL). [default: the bus, if that is Postgres]",
+)
+_METRICS: Final = click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65_535),
+    envvar="GANGLINE_METRICS_PORT",
+    help="Serve Prometheus metrics here.",
 )
 
 
@@ -79,7 +86,7 @@ def command_init(*, bus: str, cell: str, pairs: tuple[str, ...]) -> None:
     show_default=True,
     help="Its place among the cell's schedulers: the lower takes over first.",
 )
-@click.option("--metrics-port", type=int, help="Serve Prometheus metrics here.")
+@_METRICS
 @click.option(
     "--snapshot-every",
     type=click.IntRange(min=1),
@@ -114,7 +121,15 @@ def command_scheduler(*, hand_over: bool, **fields: Any) -> None:  # noqa: ANN40
         run_scheduler,
     )
 
+    _log_json("scheduler")
     run_scheduler(SchedulerSettings(environ=os.environ, **fields))
+
+
+def _log_json(process: str, **values: str) -> None:
+    """From here on, this process logs JSON lines."""
+    from gangline.telemetry import log_json  # noqa: PLC0415 - processes only
+
+    log_json(process, **values)
 
 
 def _ask_to_hand_over(bus: str, cell: str) -> None:
@@ -133,7 +148,10 @@ def _ask_to_hand_over(bus: str, cell: str) -> None:
 @click.command("projector")
 @bus_options
 @_DATABASE
-def command_projector(*, bus: str, cell: str, database: str | None) -> None:
+@_METRICS
+def command_projector(
+    *, bus: str, cell: str, database: str | None, metrics_port: int | None
+) -> None:
     """Keep the views up to date: read decisions, write rows."""
     from gangline.events.bus import open_log  # noqa: PLC0415 - a process of its own
     from gangline.projections.migrations import migrate  # noqa: PLC0415
@@ -144,11 +162,32 @@ def command_projector(*, bus: str, cell: str, database: str | None) -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
+    _log_json("projector", cell=cell)
     log = open_log(bus, cell, environ=os.environ)
     try:
-        run(log, dsn, cell, stop)
+        with _lag_served(dsn, cell, metrics_port):
+            run(log, dsn, cell, stop)
     finally:
         log.close()
+
+
+@contextmanager
+def _lag_served(dsn: str, cell: str, port: int | None) -> Iterator[None]:
+    """Metrics of how far the views are, while this lasts."""
+    from gangline.projections.queries import Views, ViewsUnreachableError  # noqa: PLC0415
+    from gangline.telemetry import Lag, registry_of, serve_metrics  # noqa: PLC0415
+
+    if port is None:
+        yield
+        return
+    views = Views(dsn, cell, connections=1)
+    registry = registry_of("projector")
+    registry.register(Lag(views.lag, unreachable=ViewsUnreachableError))
+    serve_metrics(registry, port)
+    try:
+        yield
+    finally:
+        views.close()
 
 
 class _Seconds(click.ParamType[float]):
@@ -225,6 +264,12 @@ class _Seconds(click.ParamType[float]):
 )
 @click.option("--container", default="docker", show_default=True, help="Or podman; for images.")
 @click.option("--supervisor-prefix", default="", help="Words before it, like `systemd-run …`.")
+@_METRICS
+@click.option(
+    "--job-mapping",
+    type=click.Path(path_type=Path),
+    help="Write which job has which GPU here, for dcgm-exporter's --hpc-job-mapping-dir.",
+)
 def command_agent(
     *,
     node: str,
@@ -244,6 +289,7 @@ def command_agent(
     if len(names) != len(domains):
         raise click.UsageError("--path has a domain for each of --levels")
     own = folder or Path(".gangline") / "agents" / node
+    _log_json("agent", node=node)
     run_agent(
         AgentSettings(
             node=node,
@@ -300,6 +346,7 @@ def command_api(
         **fields,
         policy_keys={key.name: key.least for key in KEYS.values()},
     )
+    _log_json("api", cell=cell)
     run_api(settings, on_ready=lambda url: say(f"the page is at {url}"))
 
 

@@ -18,6 +18,7 @@ from gangline.events.decisions import Decision
 from gangline.events.envelope import Event
 from gangline.events.facts import HandOverRequested
 from gangline.events.log import FencedError, Log, LogError, Message, Topic
+from gangline.events.trace import traceparent
 from gangline.scheduler.batches import BatchRecord, Link, StepHeader, build
 from gangline.scheduler.gather import Gatherer, start_cursors
 from gangline.scheduler.intake import Intake
@@ -109,16 +110,19 @@ def assignment_messages(
     """What these nodes should run, as of the batch at the end of the chain."""
     messages = []
     for node in nodes:
+        members = core.assigned_members(state, node)
         body = NodeAssignment(
-            genesis=link.genesis,
-            term=link.term,
-            seq=link.seq,
-            node=node,
-            members=core.assigned_members(state, node),
+            genesis=link.genesis, term=link.term, seq=link.seq, node=node, members=members
         )
         envelope = codec.envelope_for(body, id=f"{link.genesis}-{link.seq}-{node}", actor=actor)
         value = codec.encode(Event(envelope=envelope, body=body))
-        messages.append(Message(topic=Topic.ASSIGNMENTS, key=node.encode(), value=value))
+        headers = tuple(
+            traceparent(member.job, f"assigned-{member.attempt}-{member.phase.name.lower()}-{node}")
+            for member in members
+        )
+        messages.append(
+            Message(topic=Topic.ASSIGNMENTS, key=node.encode(), value=value, headers=headers)
+        )
     return messages
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
@@ -12,15 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from gangline.events.bus import open_log
 from gangline.scheduler import core as real_core
 from gangline.scheduler.checkpoints import CheckpointWriter, load_private_key
 from gangline.scheduler.clock import WallWatch
+from gangline.scheduler.decision_metrics import DecisionMetrics
 from gangline.scheduler.leader import Outside, Turn, Who
 from gangline.scheduler.ports import SystemMachine
 from gangline.scheduler.process import Habits, Scheduler
+from gangline.telemetry import registry_of, serve_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,24 +69,16 @@ class Reporter:
     ) -> None:
         self._checkpoints = checkpoints
         self._state_digest = state_digest
-        logger = structlog.wrap_logger(
-            structlog.PrintLogger(sys.stderr),
-            processors=[
-                structlog.processors.add_log_level,
-                structlog.processors.TimeStamper(fmt="iso"),
-                structlog.processors.JSONRenderer(),
-            ],
+        self._log = structlog.get_logger("gangline.scheduler").bind(
+            cell=settings.cell, scheduler=settings.name
         )
-        self._log = logger.bind(cell=settings.cell, scheduler=settings.name)
         name = "gangline_scheduler"
         self._leads = Gauge(f"{name}_leads", "1 while leading", registry=registry)
         self._term = Gauge(f"{name}_term", "the present term", registry=registry)
         self._seq = Gauge(f"{name}_seq", "the last batch's number", registry=registry)
         self._caught_up = Gauge(f"{name}_caught_up", "1 if all was read", registry=registry)
         self._facts = Counter(f"{name}_facts", "facts given to steps", registry=registry)
-        self._decisions = Counter(
-            f"{name}_decisions", "decisions by kind", ["kind"], registry=registry
-        )
+        self._decided = DecisionMetrics(registry)
         self._step_s = Histogram(
             f"{name}_step_seconds", "time of a step", buckets=_BUCKETS, registry=registry
         )
@@ -111,8 +104,7 @@ class Reporter:
         self._step_s.observe(turn.step_ms / 1000)
         if turn.decisions:
             self._commit_s.observe(turn.commit_ms / 1000)
-        for decision in turn.decisions:
-            self._decisions.labels(type(decision).__name__).inc()
+        self._decided.count(turn.decisions)
 
     def warn(self, text: str) -> None:
         """Something is not as it should be, and was dealt with."""
@@ -169,7 +161,7 @@ def run_scheduler(settings: SchedulerSettings, *, core: Core | None = None) -> N
 
     LogUnreachableError or TopicsMissingError when the log is not there at the start.
     """
-    registry = CollectorRegistry()
+    registry = registry_of("scheduler")
     chosen: Core = real_core if core is None else core
     reporter = Reporter(
         settings,
@@ -180,8 +172,7 @@ def run_scheduler(settings: SchedulerSettings, *, core: Core | None = None) -> N
     stop = StopFlag()
     log = open_log(settings.bus, settings.cell, environ=settings.environ)
     with _signals(stop):
-        if settings.metrics_port is not None:
-            start_http_server(settings.metrics_port, registry=registry)
+        serve_metrics(registry, settings.metrics_port)
         try:
             serve(log, settings, reporter=reporter, stop=stop, core=chosen)
         finally:

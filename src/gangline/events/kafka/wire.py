@@ -126,9 +126,11 @@ class Cluster:
         ]
 
     def _on_the_wire(self, message: Message) -> Message:
-        """The message as it is sent: framed, and with headers where it brings none."""
+        """The message as it is sent: framed, and with the headers that it does not bring."""
         value = message.value if self.framing is None else self.framing.framed(message.value)
-        headers = message.headers or cloud_events.attributes(message.value, cell=self.cell)
+        given = {name for name, _ in message.headers}
+        added = cloud_events.attributes(message.value, cell=self.cell)
+        headers = (*message.headers, *(each for each in added if each[0] not in given))
         return replace(message, value=value, headers=headers)
 
     def explain(self, error: KafkaException, heard: Sequence[KafkaError] = ()) -> LogError:
