@@ -32,10 +32,11 @@ class Event:
     body: Any
 
 
-def signed_bytes(topic: str, key: bytes, body: bytes) -> bytes:
+def signed_bytes(topic: str, key: bytes, body: bytes, *, said: bytes = b"") -> bytes:
     """What a signature covers.
 
-    Topic, key and Avro body, each with its length before it (8 bytes, big-endian).
+    Topic, key, Avro body, and which fact it is (`KIND.VERSION ID`), each with its length before it
+    (8 bytes, big-endian).
     """
-    parts = (topic.encode(), key, body)
+    parts = (topic.encode(), key, body, said)
     return b"".join(len(part).to_bytes(8, "big") + part for part in parts)

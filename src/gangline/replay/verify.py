@@ -192,7 +192,7 @@ class Verifier:
         self._follower = follower
         self._report = report
         self._knows_heard = follower.link is None
-        self._odd_heartbeats: list[Fact] = []
+        self._odd_heartbeats: list[tuple[Fact, Record]] = []
 
     def check(self, moment: Moment) -> None:
         """Make the step again; LogDifferenceError where it comes out otherwise."""
@@ -234,22 +234,23 @@ class Verifier:
     def hear(self, record: Record) -> None:
         """A heartbeat of the next step; what is none is one of its facts."""
         fact = to_fact(record)
-        node = heartbeat_of(fact)
+        node = heartbeat_of(self._follower.reducer.keyring.judged(fact, record))
         if node is None:
-            self._odd_heartbeats.append(fact)
+            self._odd_heartbeats.append((fact, record))
         else:
             self._follower.reducer.observe(node, record.appended_ms)
 
     def _facts(self, records: Sequence[Record]) -> list[Fact]:
         """The facts of a step; registrations are heard on the way."""
-        facts, self._odd_heartbeats = self._odd_heartbeats, []
+        taken, self._odd_heartbeats = self._odd_heartbeats, []
+        reducer = self._follower.reducer
         for record in records:
             fact = to_fact(record)
-            facts.append(fact)
-            node = registration_of(fact)
+            taken.append((fact, record))
+            node = registration_of(reducer.keyring.judged(fact, record))
             if node is not None:
-                self._follower.reducer.observe(node, record.appended_ms)
-        return facts
+                reducer.observe(node, record.appended_ms)
+        return reducer.keyring.judged_all(taken, fleet=reducer.fleet)
 
     def _check_term(self, step: RecordedStep) -> None:
         """A term begins with its edge, and only there."""

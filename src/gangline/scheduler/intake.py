@@ -4,7 +4,8 @@ Facts are *waiting* (read, not yet part of a step), then *taken* (part of every 
 records them). A step without decisions writes no batch, so its facts stay taken and are given to
 the next step again: what a batch consumed is exactly what lies between its input ranges and those
 of the batch before, and replay gives the core the same facts at once. Heartbeats are only counted,
-digested and reduced; what else stands among them goes to the core, which refuses it.
+digested and reduced; what else stands among them goes to the core, which refuses it. What a node's
+key did not sign reaches the core as something that cannot be read (keyring.py).
 
 Order of the facts of one batch: `control`, `jobs`, `nodes`, each partition in its own order; when
 behind, by append time, so that a backlog is gone through as it arose.
@@ -125,7 +126,7 @@ class Intake:
         self._waiting: dict[TopicPartition, deque[Record]] = {}
         self._newest: dict[TopicPartition, int] = {}
         self._ranges: dict[TopicPartition, RangeDigest] = {}
-        self._taken: list[Fact] = []
+        self._taken: list[tuple[Fact, Record]] = []
         self._problems = self._seen_problems = 0
         self.waiting = 0
 
@@ -157,11 +158,11 @@ class Intake:
     def _take_heartbeat(self, partition: TopicPartition, record: Record) -> None:
         self._range(partition).add(record)
         fact = to_fact(record)
-        node = heartbeat_of(fact)
+        node = heartbeat_of(self._reducer.keyring.judged(fact, record))
         if node is not None:
             self._reducer.observe(node, fact.appended_ms)
         else:
-            self._taken.append(fact)
+            self._taken.append((fact, record))
             self._problems += 1
 
     def take(self, unread: Collection[TopicPartition]) -> int:
@@ -208,8 +209,8 @@ class Intake:
         self._newest[partition] = max(self._newest.get(partition, 0), record.appended_ms)
         self._range(partition).add(record)
         fact = to_fact(record)
-        self._taken.append(fact)
-        node = registration_of(fact)
+        self._taken.append((fact, record))
+        node = registration_of(self._reducer.keyring.judged(fact, record))
         if node is not None:
             self._reducer.observe(node, fact.appended_ms)
 
@@ -218,7 +219,8 @@ class Intake:
 
     def facts(self, *, caught_up: bool) -> list[Fact]:
         """What was taken since the last batch, in the core's order."""
-        return in_order(self._taken, caught_up=caught_up)
+        judged = self._reducer.keyring.judged_all(self._taken, fleet=self._reducer.fleet)
+        return in_order(judged, caught_up=caught_up)
 
     def ranges(self) -> tuple[InputRange, ...]:
         """What a batch written now has consumed."""

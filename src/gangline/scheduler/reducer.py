@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from gangline.events.batch import Edge
 from gangline.events.decisions import NodeAdded, NodeDropped
+from gangline.scheduler.keyring import Keyring
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,9 +33,19 @@ AHEAD_TOLERANCE_MS: Final = 5_000
 
 
 class HeartbeatReducer:
-    """Who is heard. A heartbeat is one dictionary entry; all are looked at when one may be late."""
+    """Who is heard. A heartbeat is one dictionary entry; all are looked at when one may be late.
 
-    def __init__(self, *, fleet: Iterable[str] = (), silent: Iterable[str] = ()) -> None:
+    keyring: by which keys, which change with the same batches.
+    """
+
+    def __init__(
+        self,
+        *,
+        fleet: Iterable[str] = (),
+        silent: Iterable[str] = (),
+        keyring: Keyring | None = None,
+    ) -> None:
+        self.keyring = keyring or Keyring()
         self._fleet = dict.fromkeys(fleet)
         self._silent = dict.fromkeys(silent)
         self._heard: dict[str, int] = {}
@@ -97,6 +108,7 @@ class HeartbeatReducer:
 
     def settle(self, edges: Sequence[Edge], decisions: Sequence[Decision], *, now_ms: int) -> None:
         """A batch with these edges and decisions was written at this time."""
+        self.keyring.settle(decisions)
         for edge in edges:
             self._settle_edge(edge, now_ms)
         if self._newest_ms > now_ms + AHEAD_TOLERANCE_MS:

@@ -24,6 +24,7 @@ from gangline.events.log import Message, Topic, TopicPartition
 from gangline.events.reading import from_the_start, read_to_ends
 from gangline.scheduler.batches import Link
 from gangline.scheduler.follower import Follower
+from gangline.scheduler.keyring import Keyring
 from gangline.scheduler.ports import Point
 from gangline.scheduler.reducer import HeartbeatReducer
 
@@ -70,6 +71,7 @@ def take(core: Core, follower: Follower) -> tuple[SnapshotPointer, list[bytes]]:
     own = {
         "fleet": follower.reducer.fleet,
         "silent": follower.reducer.silent,
+        "keyring": follower.reducer.keyring.plain(),
         "touched": follower.touched,
         "leader": follower.leader,
     }
@@ -111,7 +113,9 @@ def restore(core: Core, pointer: SnapshotPointer, chunks: Sequence[bytes]) -> Fo
     follower.inputs = {_partition(consumed): consumed for consumed in pointer.inputs}
     follower.resume(
         next_offset=pointer.next_offset,
-        reducer=HeartbeatReducer(fleet=own["fleet"], silent=own["silent"]),
+        reducer=HeartbeatReducer(
+            fleet=own["fleet"], silent=own["silent"], keyring=Keyring.of_plain(own["keyring"])
+        ),
         touched=tuple(own["touched"]),
         leader=own["leader"],
     )
