@@ -86,7 +86,9 @@ def _one_line(error: BaseException) -> str:
 
 
 def _usage(error: click.ClickException) -> str:
-    """A usage error in one line, with the nearest valid name."""
+    """A usage error in one line, with the nearest valid name; the help where nothing was said."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        return error.message.rstrip()  # somebody looks around: the help, as it is
     context = getattr(error, "ctx", None)
     name = context.command_path if context is not None else "gangline"
     said = _one_line(error.message or error)  # type: ignore[arg-type]

@@ -82,14 +82,18 @@ def command_submit(
             put_one(found, output=output, key="verdict", text=_forecast_lines)
             return 1 if found["verdict"] == "rejected" else 0
         done = _submitted(client, spec, key)
-        if output in (None, "table", "wide", "id"):
-            click.echo(done.job)
-        else:
-            put_one(
-                {"job": done.job, "position": done.position}, output=output, key="job", text=str
-            )
+        put_one(
+            {"job": done.job, "position": done.position},
+            output=output,
+            key="job",
+            text=lambda row: [row["job"]],
+        )
+        if not spec.keys() & {"command", "runtime", "exits", "exits_after"}:
+            say(f"{done.job} has no command: it holds its GPUs until it is cancelled")
         if wait_for_end:
-            return client.wait(done.job)
+            code = client.wait(done.job)
+            say(_headline(client.job(done.job)))
+            return code
         return _say_rejection(client, done.job, done.position)
 
 
@@ -119,7 +123,12 @@ def _forecast_lines(row: Row) -> Iterator[str]:
 
 def _submitted(client: Client, spec: dict[str, Any], key: str | None) -> Submitted:
     """Submit; where the answer is lost, say how to ask again without a second job."""
-    from gangline.client import UnreachableError, new_key  # noqa: PLC0415 - as in connect()
+    from gangline.client import (  # noqa: PLC0415 - as in connect()
+        ConflictError,
+        InvalidError,
+        UnreachableError,
+        new_key,
+    )
 
     key = key or new_key(spec)
     try:
@@ -129,6 +138,10 @@ def _submitted(client: Client, spec: dict[str, Any], key: str | None) -> Submitt
             f"{error}; submitting again with --id {key} cannot make a second job",
             status=error.status,
         ) from error
+    except ConflictError as error:
+        raise ConflictError(f"another job was submitted as {key}; take another --id") from error
+    except InvalidError as error:
+        raise InvalidError(str(error).replace("Idempotency-Key", "--id")) from error
 
 
 def _say_rejection(client: Client, job: str, position: str) -> int:
@@ -155,9 +168,24 @@ def _say_rejection(client: Client, job: str, position: str) -> int:
 def command_cancel(*, jobs: tuple[str, ...], why: str, output: str | None) -> None:
     """Cancel jobs: at once where they wait, after their grace where they run."""
     with connect() as client:
+        asked = [job for job in jobs if not _has_ended(client, job)]
         _changed(
-            ((job, client.cancel(job, why=why).position) for job in jobs), output, "cancelling"
+            ((job, client.cancel(job, why=why).position) for job in asked), output, "cancelling"
         )
+
+
+def _has_ended(client: Client, job: str) -> bool:
+    """Whether there is nothing to cancel any more, which is said."""
+    from gangline.client import ENDED, NotFoundError  # noqa: PLC0415 - as in connect()
+
+    try:
+        found = client.job(job)
+    except NotFoundError:
+        return False  # whoever is asked to cancel it says so, if there is none
+    if found["state"] not in ENDED:
+        return False
+    say(f"nothing to cancel: {_headline(found)}")
+    return True
 
 
 @click.command("hold")
@@ -322,24 +350,47 @@ def command_job(*, job: str, at: str | None, watch: bool, output: str | None) ->
 
 def _job_lines(row: Row) -> Iterator[str]:
     """A job for people."""
-    yield f"{row['job']}: {row['state']}" + _because(row)
-    yield f"  team {row['team']}, class {row['class']}, {row['gpus']} GPUs"
+    yield _headline(row)
+    gpus = "1 GPU" if row["gpus"] == 1 else f"{row['gpus']} GPUs"
+    yield f"  team {row['team']}, class {row['class']}, {gpus}"
     age = seconds(row["age_s"]) if "age_s" in row else ago(row["submitted_at"])
     yield f"  submitted {age} ago, waited {seconds(row.get('wait_s')) or '—'}"
     if row.get("tasks"):
         states = ", ".join(f"{count} {state}" for state, count in row["states"].items())
         yield f"  {row['tasks']} tasks: {states}"
-    if row.get("nodes"):
+    if row.get("nodes") and row["state"] in ("starting", "running", "preempting"):
         yield f"  on {', '.join(row['nodes'])}"
     for attempt in row.get("attempts_list", ()):
         nodes = ",".join(seat["node"] for seat in attempt.get("seats") or ())
-        ended = f", {attempt['cause']}" if attempt.get("cause") else ""
+        ended = f", {_ending(attempt)}" if attempt.get("cause") else ""
         resumed = attempt.get("resumed_s")
         yield (
             f"  attempt {attempt['attempt']}: {attempt['state']} on {nodes}"
             + (f", resumed at {seconds(resumed)}" if resumed else "")
             + ended
         )
+
+
+def _ending(attempt: Row) -> str:
+    """How an attempt ended."""
+    code, signal = attempt.get("exit_code"), attempt.get("exit_signal")
+    if attempt["cause"] != "user":
+        return str(attempt["cause"])
+    if signal:
+        return f"its program died of signal {signal} on {attempt['exit_node']}"
+    if not code:
+        return "its program failed"
+    hint = " (it could not start)" if code == _NOT_STARTED else ""
+    return f"its program ended with code {code} on {attempt['exit_node']}{hint}"
+
+
+_NOT_STARTED: Final = 127
+"""The code of a command that could not be started; shells end with it too."""
+
+
+def _headline(row: Row) -> str:
+    """A job in one line."""
+    return f"{row['job']}: {row['state']}" + _because(row)
 
 
 def _because(row: Row) -> str:
@@ -376,7 +427,9 @@ def _why_lines(row: Row) -> Iterator[str]:
         yield f"  number {row['position']} in the queue, waiting for {_waited(row)}"
     if row.get("estimated_start_p50"):
         early, late = ago(row["estimated_start_p50"]), ago(row.get("estimated_start_p90"))
-        yield f"  may start {early}; nine of ten such plans came true {late} at the latest"
+        yield f"  may start {early}" + (
+            f", nine times in ten {late} at the latest" if late != early else ""
+        )
 
 
 def _waited(row: Row) -> str:

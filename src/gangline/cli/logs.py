@@ -44,7 +44,7 @@ def command_logs(
         listing = _listing(client, job, attempt)
         files = _files(listing, rank, tail)
         if not files:
-            say(f"{job} has printed nothing yet")
+            say(_nothing(listing, rank))
         while True:
             ended = listing["state"] in ("ended", "aborted")
             for file in files:
@@ -57,6 +57,13 @@ def command_logs(
             files += [file for file in _files(listing, rank, None) if file.path not in known]
         for file in files:
             _write(file, b"", last=True)
+
+
+def _nothing(listing: dict[str, Any], rank: int | None) -> str:
+    """Why there is nothing to show."""
+    if rank is not None and listing["files"]:
+        return f"attempt {listing['attempt']} of {listing['job']} has no output of a rank {rank}"
+    return f"{listing['job']} has printed nothing yet"
 
 
 def _listing(client: Client, job: str, attempt: int | None) -> dict[str, Any]:

@@ -56,7 +56,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "agent": (_SERVERS, "Run a node's agent."),
     "api": (_SERVERS, "Run the REST API and the page."),
     "views": (_SERVERS, "Build views anew."),
-    "replay": (_REPLAY, "Read a history again: verify, show, at."),
+    "replay": (_REPLAY, "Read a history again: verify, check, at, show, diff, whatif."),
     "scenario": (_REPLAY, "Run scenario files on the real core."),
     "simulate": (_SIMULATE, "Run a trace on a fleet, on simulated time."),
     "workload": (_SIMULATE, "Make up a workload."),
@@ -67,6 +67,12 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "acl": (_SERVERS, "Print the rights of each role on Kafka."),
 }
 """Name of each subcommand: the module that has it (as `command_NAME`), and its line of help."""
+
+_ELSEWHERE: Final = {
+    "sacct": "jobs", "salloc": "submit", "sbatch": "submit", "scancel": "cancel",
+    "sinfo": "nodes", "sprio": "queue", "squeue": "queue", "srun": "submit", "sshare": "teams",
+}  # fmt: skip
+"""What people who come from Slurm type, and what it is called here (docs/slurm.md)."""
 
 
 class LazyGroup(click.Group):
@@ -102,9 +108,9 @@ class LazyGroup(click.Group):
         """As click does; an unknown name is answered with the nearest one."""
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
-            close = difflib.get_close_matches(name, COMMANDS, n=1)
-            hint = f"did you mean {close[0]}?" if close else "`gangline --help` lists them"
-            raise click.UsageError(f"there is no command {name}; {hint}", ctx=ctx)
+            close = [_ELSEWHERE.get(name), *difflib.get_close_matches(name, COMMANDS, n=1)]
+            hint = next((f"; did you mean {known}?" for known in close if known), "")
+            raise click.UsageError(f"there is no command {name}{hint}", ctx=ctx)
         return super().resolve_command(ctx, args)
 
 

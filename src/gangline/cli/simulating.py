@@ -165,13 +165,17 @@ _SPREADS: Final = ("wait_s", "jct_s", "slowdown")
 def _side_by_side(numbers: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """A row for each number, a column for each policy."""
     for shown in _SHOWN:
-        yield {"number": shown, **{name: found.get(shown) for name, found in numbers.items()}}
+        yield {
+            "number": shown,
+            **{name: _cell(found.get(shown)) for name, found in numbers.items()},
+        }
     for spread in _SPREADS:
         for band in ("all", "small", "medium", "large"):
+            found = {name: each[spread][band] for name, each in numbers.items()}
             values = {
-                name: f"{found[spread][band]['p50']:.6g} / {found[spread][band]['p99']:.6g}"
-                for name, found in numbers.items()
-                if found[spread][band]["p50"] is not None
+                name: f"{_rounded(each['p50'])} / {_rounded(each['p99'])}"
+                for name, each in found.items()
+                if each["p50"] is not None
             }
             yield {"number": f"{spread} {band} p50 / p99", **values}
 
@@ -181,7 +185,17 @@ def _columns(numbers: Mapping[str, object]) -> list[Column]:
     return [Column("number", "NUMBER"), *names]
 
 
+def _cell(value: object) -> object:
+    """The digest is shown by its beginning; `--json` has all of it."""
+    return value[:16] if isinstance(value, str) else value
+
+
+def _rounded(value: float) -> str:
+    """Four significant digits, never as a power of ten."""
+    return f"{value:,.0f}" if value >= 1_000 else f"{value:.4g}"
+
+
 def _short(value: object) -> str:
     if isinstance(value, float):
-        return f"{value:.6g}"
-    return "" if value is None else str(value)[:16]
+        return _rounded(value)
+    return "" if value is None else str(value)

@@ -1,0 +1,124 @@
+"""What somebody meets who types the first commands, perhaps with Slurm in the fingers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gangline.events.log import Position, Topic
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Shell
+
+JOB: dict[str, Any] = {
+    "job": "j", "team": "a", "class": "normal", "gpus": 1, "state": "queued", "reason": "",
+    "reason_text": "", "submitted_at": "2026-11-30T12:00:00+00:00", "wait_s": None,
+    "nodes": ["n0"], "exit_code": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", [(), ("team",)])
+def test_a_group_without_a_command_shows_its_help(shell: Shell, words: tuple[str, ...]) -> None:
+    """As its author laid it out, not folded into one line; the code says that nothing was done."""
+    done = shell(*words)
+
+    assert (done.code, done.out) == (2, "")
+    assert "\nCommands:\n" in done.err
+
+
+@pytest.mark.parametrize(
+    ("typed", "ours"),
+    [("sbatch", "submit"), ("squeue", "queue"), ("sinfo", "nodes"), ("sacct", "jobs")],
+)
+def test_a_command_of_slurm_is_answered_with_ours(shell: Shell, typed: str, ours: str) -> None:
+    """`sinfo` resembles none of our names."""
+    assert f"there is no command {typed}; did you mean {ours}?" in shell(typed).err
+
+
+def test_a_job_without_a_command_is_said_to_hold_its_gpus(shell: Shell) -> None:
+    """Whoever forgot the command learns it before the GPUs stand idle for days."""
+    shell.world.views.tables["jobs"] = [JOB]
+    shell.world.views.reached = Position("jobs", 0, 0)
+
+    forgotten = shell("submit", "--team", "a", "--gpus", "1", "--id", "j")
+
+    assert (forgotten.code, forgotten.out) == (0, "j\n")
+    assert "j has no command: it holds its GPUs until it is cancelled" in forgotten.err
+
+
+def test_a_bad_id_is_named_as_the_option_that_was_given(shell: Shell) -> None:
+    """Nobody who types `--id` has heard of the header that carries it."""
+    done = shell("submit", "--team", "a", "--gpus", "1", "--id", "a/b", "--", "true")
+
+    assert done.err == "gangline: --id: a name has no /\n"
+
+
+def test_wait_says_how_the_job_ended(shell: Shell) -> None:
+    """A code alone is easily overlooked."""
+    ended = {"state": "failed", "exit_code": 3, "reason": "exit code 3"}
+    shell.world.views.tables["jobs"] = [JOB | ended]
+
+    done = shell("submit", "--team", "a", "--gpus", "1", "--id", "j", "--wait", "--", "false")
+
+    assert (done.code, done.out, done.err) == (3, "j\n", "j: failed (exit code 3)\n")
+
+
+def test_a_job_that_has_ended_is_not_cancelled_again(shell: Shell) -> None:
+    """How it ended is said, and no wish is left in the log."""
+    shell.world.views.tables["jobs"] = [JOB | {"state": "succeeded"}]
+
+    done = shell("cancel", "j")
+
+    assert (done.code, done.err) == (0, "nothing to cancel: j: succeeded\n")
+    assert not shell.world.facts(Topic.JOBS)
+
+
+def test_a_failed_attempt_says_what_its_program_did(shell: Shell) -> None:
+    """With 127 for a command that is not there, and without nodes that it no longer holds."""
+    failed = {
+        "attempt": 1, "state": "ended", "seats": [{"node": "n0"}], "cause": "user",
+        "exit_code": 127, "exit_signal": 0, "exit_node": "n0",
+    }  # fmt: skip
+    shell.world.views.tables |= {"jobs": [JOB], "attempts": [failed | {"job": "j"}]}
+
+    lines = shell("job", "j").out.splitlines()
+
+    assert lines[1] == "  team a, class normal, 1 GPU"
+    assert lines[3:] == [
+        "  attempt 1: ended on n0, its program ended with code 127 on n0 (it could not start)"
+    ]
+
+
+def test_a_parent_that_is_not_there_is_not_said_to_be_set(shell: Shell) -> None:
+    """The scheduler refuses it, so the views, which contain the wish, do not show the team."""
+    shell.world.views.tables["teams"] = []
+    shell.world.views.reached = Position("control", 0, 0)
+
+    done = shell("team", "set", "kid", "--parent", "nobody")
+
+    assert (done.code, done.err) == (
+        1,
+        "gangline: team kid is not set: nobody cannot be its parent\n",
+    )
+
+
+def test_a_limit_is_a_number_or_one_of_two_words(shell: Shell) -> None:
+    """The error names all three."""
+    done = shell("team", "set", "a", "--borrow", "some")
+
+    assert done.code == 2
+    assert "--borrow: a number of GPUs, none or unlimited, not 'some'" in done.err
+
+
+def test_wide_nodes_say_why_they_are_out_of_service(shell: Shell) -> None:
+    """`--why` is what a colleague should read; an announced window stands beside it."""
+    shell.world.views.tables["nodes"] = [
+        {"node": "n0", "service": "cordoned", "service_cause": "fan", "health_cause": ""},
+        {"node": "n1", "maintenance": {"from_ms": 1_000, "until_ms": 7_201_000, "why": "psu"}},
+    ]
+
+    first, second = shell("nodes", "-o", "wide").out.splitlines()[1:]
+
+    assert "fan" in first
+    assert "for 2h: psu" in second
