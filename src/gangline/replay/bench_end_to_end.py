@@ -2,8 +2,12 @@
 
 A scheduler runs as its own process on a real log. Here a thousand agents beat every ten seconds
 and answer what they are told; jobs are submitted one after the other at a steady rate, and end as
-soon as they have started. The time of a job is from the call that appends it to the moment at which
-the agents' reader has its assignment.
+soon as they have started. The time of a job is from the call that appends it, and from its answer,
+to the moment at which the agents' reader has its assignment.
+
+Between two submissions a floor is taken, where the bus has one: a record produced, committed and
+consumed with nothing else around it. So both are measured in the same minute under the same load.
+Before that, while nobody submits anything, what a thousand heartbeats cost the scheduler.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gangline.events import codec
 from gangline.events import facts as f
@@ -24,7 +28,7 @@ from gangline.replay.measures.result import spread
 from gangline.replay.workload import pod_fleet
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from gangline.events.log import Log, Reader
     from gangline.replay.fleet_file import FleetNode
@@ -38,11 +42,26 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndToEndSettings:
-    """agents: nodes that beat. jobs: so many, `rate` of them a second, of 1 to 8 GPUs."""
+    """agents: nodes that beat. jobs: so many, `rate` of them a second, of 1 to 8 GPUs.
+
+    quiet_s: how long only heartbeats come, before the first job.
+    """
 
     agents: int = 1000
     jobs: int = 400
     rate: float = 20.0
+    quiet_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gauges:
+    """What is measured beside the jobs, where it can be.
+
+    cpu_s: CPU time that the scheduler has used so far. floor_s: time of one bare round on the bus.
+    """
+
+    cpu_s: Callable[[], float] | None = None
+    floor_s: Callable[[], float] | None = None
 
 
 class EndToEndError(Exception):
@@ -50,7 +69,11 @@ class EndToEndError(Exception):
 
 
 def bench_end_to_end(
-    log: Log, settings: EndToEndSettings, *, progress: Progress | None = None
+    log: Log,
+    settings: EndToEndSettings,
+    *,
+    progress: Progress | None = None,
+    gauges: Gauges | None = None,
 ) -> dict[str, Any]:
     """The JSON object of `gangline bench end-to-end`; a scheduler of the cell must run."""
     fleet = pod_fleet(settings.agents)
@@ -60,37 +83,84 @@ def bench_end_to_end(
     agents.start()
     try:
         agents.wait_for_first(log)
-        sent = _submit_all(log, settings, progress)
+        quiet = _quiet(settings, gauges or Gauges())
+        sent, floors = _submit_all(log, settings, progress, (gauges or Gauges()).floor_s)
         agents.wait_for(set(sent))
     finally:
         agents.stop()
-    times = sorted(round((agents.seen[job] - at) * 1e6) for job, at in sent.items())
-    result = spread(times, lambda microseconds: microseconds / 1000)
+    seen = agents.seen
+    acknowledged = _spread(seen[job] - at.answered for job, at in sent.items())
     return {
         "agents": settings.agents,
         "jobs": settings.jobs,
         "jobs_per_s": settings.rate,
         "heartbeats_per_s": round(settings.agents / HEARTBEAT_S, 1),
         "heartbeats": agents.beats,
-        "submit_to_assignment_ms": {name: result[name] for name in ("p50", "p99", "max")},
+        **quiet,
+        "submit_to_assignment_ms": _spread(seen[job] - at.called for job, at in sent.items()),
+        "acknowledged_to_assignment_ms": acknowledged,
+        **_against(floors, acknowledged),
     }
 
 
+class _Sent(NamedTuple):
+    """When a submission's append was called, and when it answered."""
+
+    called: float
+    answered: float
+
+
 def _submit_all(
-    log: Log, settings: EndToEndSettings, progress: Progress | None
-) -> dict[str, float]:
-    """Submit at the rate; when each submission's append began."""
-    sent: dict[str, float] = {}
+    log: Log,
+    settings: EndToEndSettings,
+    progress: Progress | None,
+    floor_s: Callable[[], float] | None,
+) -> tuple[dict[str, _Sent], list[float]]:
+    """Submit at the rate, and take the floor half-way between; when, and the floors."""
+    sent: dict[str, _Sent] = {}
+    floors: list[float] = []
     began = time.monotonic()
     for number in range(settings.jobs):
-        due = began + number / settings.rate
-        time.sleep(max(0.0, due - time.monotonic()))
+        _sleep_until(began + number / settings.rate)
         job = f"bench-{number}"
-        sent[job] = time.monotonic()
+        called = time.monotonic()
         log.append([_submission(job, gpus=1 + number % 8)])
+        sent[job] = _Sent(called, time.monotonic())
+        if floor_s is not None:
+            _sleep_until(began + (number + 0.5) / settings.rate)
+            floors.append(floor_s())
         if progress is not None:
             progress(number + 1)
-    return sent
+    return sent, floors
+
+
+def _sleep_until(due: float) -> None:
+    time.sleep(max(0.0, due - time.monotonic()))
+
+
+def _quiet(settings: EndToEndSettings, gauges: Gauges) -> dict[str, float]:
+    """The part of a core that the scheduler takes while only heartbeats come."""
+    if gauges.cpu_s is None:
+        return {}
+    used, began = gauges.cpu_s(), time.monotonic()
+    time.sleep(settings.quiet_s)
+    return {"heartbeat_cores": round((gauges.cpu_s() - used) / (time.monotonic() - began), 3)}
+
+
+def _spread(seconds: Iterable[float]) -> dict[str, float]:
+    """p50, p99 and the largest, in milliseconds."""
+    times = sorted(round(each * 1e6) for each in seconds)
+    result = spread(times, lambda microseconds: microseconds / 1000)
+    return {name: result[name] for name in ("p50", "p99", "max")}
+
+
+def _against(floors: list[float], ours: dict[str, float]) -> dict[str, dict[str, float]]:
+    """The floor, and how many times it ours is; nothing where there was none."""
+    if not floors:
+        return {}
+    floor = _spread(floors)
+    over = {name: round(ours[name] / floor[name], 2) for name in ("p50", "p99")}
+    return {"floor_ms": floor, "over_floor": over}
 
 
 class Agents:
