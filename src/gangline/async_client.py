@@ -28,7 +28,13 @@ _END: Final = object()
 class AsyncClient:
     """A client of one API; errors are those of `gangline.client`. options: of `Client`."""
 
-    def __init__(self, url: str | None = None, *, threads: int = 32, **options: Any) -> None:  # noqa: ANN401
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        threads: int = 32,
+        **options: Any,  # noqa: ANN401
+    ) -> None:
         self.client = Client(url, **options)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="gangline-client")
 
@@ -81,7 +87,11 @@ class AsyncClient:
         """One request, as `Client.request`."""
         return await self._call(partial(self.client.request, method, path, **options))
 
-    async def pages(self, path: str, **params: Any) -> AsyncIterator[dict[str, Any]]:  # noqa: ANN401
+    async def pages(
+        self,
+        path: str,
+        **params: Any,  # noqa: ANN401
+    ) -> AsyncIterator[dict[str, Any]]:
         """All rows of a list, page by page."""
         async for row in self._each(self.client.pages(path, **params)):
             yield row
