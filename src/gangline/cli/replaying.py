@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 import click
 
-from gangline.cli.connection import bus_url
 from gangline.cli.errors import NOT_FOUND
+from gangline.cli.history_options import opened, source_options
 from gangline.cli.output import Column, Row, output_options, put, put_one, say, seconds
 from gangline.cli.progress import Progress
+from gangline.cli.replay_checks import command_check
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from gangline.replay.checkpoints import SignedCheckpoint
-    from gangline.replay.history import Source
     from gangline.replay.verify import Report
 
 
@@ -36,54 +34,11 @@ def command_scenario(*, files: tuple[Path, ...]) -> int:
 
 @click.group("replay")
 def command_replay() -> None:
-    """Read a history again: verify it, look into it."""
+    """Read a history again: verify it, check it, look into it, compare it."""
 
 
-_SOURCE: Final = (
-    click.option(
-        "--bus",
-        envvar="GANGLINE_BUS",
-        callback=bus_url,
-        help="A live log (or the stack's, if it runs).",
-    ),
-    click.option("--cell", envvar="GANGLINE_CELL", default="main", show_default=True),
-    click.option("--log", "file", type=click.Path(path_type=Path), help="A log file."),
-)
-
-
-def source_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`--bus`, `--cell` and `--log`."""
-    for option in reversed(_SOURCE):
-        function = option(function)
-    return function
-
-
-@contextmanager
-def opened(bus: str | None, cell: str, file: Path | None) -> Iterator[Source]:
-    """The history that the options name: a file, a bus, or the running stack's bus."""
-    from gangline.events.bus import open_log  # noqa: PLC0415 - drivers are heavy
-    from gangline.replay.history import FileSource, LogSource  # noqa: PLC0415
-
-    if file is not None:
-        if bus is not None and "GANGLINE_BUS" not in os.environ:
-            raise click.UsageError("--bus or --log, not both")
-        yield FileSource(file)
-        return
-    log = open_log(bus or _bus_of_stack(), cell, environ=os.environ)
-    try:
-        yield LogSource(log)
-    finally:
-        log.close()
-
-
-def _bus_of_stack() -> str:
-    """The bus of the stack in GANGLINE_DIR, or a usage error."""
-    from gangline.client import state_of  # noqa: PLC0415 - HTTP is heavy
-
-    state = state_of(Path(os.environ.get("GANGLINE_DIR") or ".gangline"))
-    if state is None or not state.get("bus"):
-        raise click.UsageError("name a history: --bus URL, or --log FILE")
-    return str(state["bus"])
+for _command in (command_check,):
+    command_replay.add_command(_command)
 
 
 @command_replay.command("verify")

@@ -17,6 +17,8 @@ class Rule(StrEnum):
     LOST_WORK = "rule 7: a fault loses at most one checkpoint interval"
     NOT_IN_VAIN = "rule 8: no eviction without a start"
     ONE_CAUSE = "rule 9: each pending millisecond has one cause"
+    CERTIFICATE = "what a decision says of itself is so"
+    CHAIN = "each record follows the one before it"
 
 
 class BrokenRuleError(AssertionError):
@@ -25,3 +27,4 @@ class BrokenRuleError(AssertionError):
     def __init__(self, rule: Rule, found: str) -> None:
         super().__init__(f"expected {rule}, got {found}")
         self.rule = rule
+        self.found = found

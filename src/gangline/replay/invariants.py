@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gangline.agents.simulated_gang import Stage
 from gangline.events import decisions as d
-from gangline.events.spec import JobClass
 from gangline.replay import rules_of_place
 from gangline.replay.broken_rule import BrokenRuleError, Rule
 from gangline.replay.model import Model
+from gangline.replay.rules_of_eviction import SETTLED, Evictions
 from gangline.replay.rules_of_ledger import LedgerCheck
 from gangline.replay.rules_of_numbers import FleetCount, check_teams
 
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from gangline.replay.core_port import Step
     from gangline.replay.model import ModelJob
     from gangline.replay.world import World
-
-SETTLED: Final = ("started", "cancelled", "held", "fault", "withdrawn")
-"""Why room that victims made may be let go."""
 
 CAUSE_LAG_MS: Final = 1000
 """A wait cause may be written down so late: the default of the policy's `cause_interval`."""
@@ -39,7 +36,7 @@ class Invariants:
         self.model = Model()
         self._fleet = FleetCount()
         self._ledger = LedgerCheck()
-        self._thrash: set[tuple[str, int, str, int, str]] = set()
+        self._evictions = Evictions(self.model)
         self._fresh: set[str] = set()
 
     def stepped(self, world: World, step: Step) -> None:
@@ -115,42 +112,11 @@ class Invariants:
     def _on_preempted(self, decision: d.GangPreempted, _world: World) -> None:
         victim = self._live(decision.job, "GangPreempted")
         claimant = self._live(decision.claimant, "a claim")
-        problem = self._eviction_problem(victim, claimant, decision)
+        problem = self._evictions.problem(victim, claimant, decision)
         if problem:
             raise BrokenRuleError(
                 Rule.NOT_IN_VAIN, f"{victim.job} evicted for {claimant.job}: {problem}"
             )
-
-    def _eviction_problem(
-        self, victim: ModelJob, claimant: ModelJob, decision: d.GangPreempted
-    ) -> str:
-        """Why nobody may evict so; empty for no reason."""
-        urgent = claimant.job_class == JobClass.URGENT
-        by_class = claimant.job_class >= JobClass.HIGH and claimant.job_class > victim.job_class
-        young = self._ran_ms(victim) < self._protected_ms(victim)
-        pair = (claimant.job, claimant.attempt, victim.job, victim.attempt, decision.cause)
-        reclaims = decision.cause == "reclaim"
-        problems = (
-            (pair in self._thrash, "the same eviction as before"),
-            (not victim.holds, "the victim holds nothing"),
-            (claimant.holds, "the claimant has a place"),
-            (not victim.spec.preemptible, "the victim is not preemptible"),
-            (decision.cause == "class" and not by_class, "its class gives no such right"),
-            (reclaims and victim.job_class == JobClass.URGENT, "nobody reclaims from urgent"),
-            (not urgent and young, "the victim has not run for min_runtime"),
-        )
-        self._thrash.add(pair)
-        return next((text for bad, text in problems if bad), "")
-
-    def _ran_ms(self, job: ModelJob) -> int:
-        return 0 if job.started_ms is None else self.model.now_ms - job.started_ms
-
-    def _protected_ms(self, job: ModelJob) -> int:
-        policy = self.model.policy
-        least = policy.get("min_runtime", 600_000)
-        return min(
-            least << min(job.preemptions, 40), max(policy.get("min_runtime_max", 7_200_000), least)
-        )
 
     def _on_released(self, decision: d.GangReleased, world: World) -> None:
         job = self._live(decision.job, "GangReleased")

@@ -36,7 +36,11 @@ class LedgerCheck:
 
     def check(self, model: Model, world: World) -> None:
         """All rows add up, none is negative, and loans are as the core says."""
-        now_ms = world.now_ms
+        self.balance(model, world.now_ms)
+        self._check_loans(model, world)
+
+    def balance(self, model: Model, now_ms: int) -> None:
+        """All rows add up, and none is negative."""
         self._capacity_gpu_ms += self._capacity * (now_ms - self._since_ms)
         self._since_ms = now_ms
         self._capacity = sum(node.gpus for node in model.nodes.values())
@@ -46,7 +50,6 @@ class LedgerCheck:
                 Rule.SUMS,
                 f"rows of {self._entered} GPU-ms, a fleet of {self._capacity_gpu_ms} GPU-ms",
             )
-        self._check_loans(model, world)
 
     def _take(self, now_ms: int) -> None:
         """Take the rows of the time up to now."""

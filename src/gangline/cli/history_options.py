@@ -1,0 +1,63 @@
+"""Which history a command reads: a log file, a bus, or the running stack's bus."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from gangline.cli.connection import bus_url
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from gangline.replay.history import Source
+
+_SOURCE: Final = (
+    click.option(
+        "--bus",
+        envvar="GANGLINE_BUS",
+        callback=bus_url,
+        help="A live log (or the stack's, if it runs).",
+    ),
+    click.option("--cell", envvar="GANGLINE_CELL", default="main", show_default=True),
+    click.option("--log", "file", type=click.Path(path_type=Path), help="A log file."),
+)
+
+
+def source_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`--bus`, `--cell` and `--log`."""
+    for option in reversed(_SOURCE):
+        function = option(function)
+    return function
+
+
+@contextmanager
+def opened(bus: str | None, cell: str, file: Path | None) -> Iterator[Source]:
+    """The history that the options name: a file, a bus, or the running stack's bus."""
+    from gangline.events.bus import open_log  # noqa: PLC0415 - drivers are heavy
+    from gangline.replay.history import FileSource, LogSource  # noqa: PLC0415
+
+    if file is not None:
+        if bus is not None and "GANGLINE_BUS" not in os.environ:
+            raise click.UsageError("--bus or --log, not both")
+        yield FileSource(file)
+        return
+    log = open_log(bus or _bus_of_stack(), cell, environ=os.environ)
+    try:
+        yield LogSource(log)
+    finally:
+        log.close()
+
+
+def _bus_of_stack() -> str:
+    """The bus of the stack in GANGLINE_DIR, or a usage error."""
+    from gangline.client import state_of  # noqa: PLC0415 - HTTP is heavy
+
+    state = state_of(Path(os.environ.get("GANGLINE_DIR") or ".gangline"))
+    if state is None or not state.get("bus"):
+        raise click.UsageError("name a history: --bus URL, or --log FILE")
+    return str(state["bus"])

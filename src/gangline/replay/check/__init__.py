@@ -1,0 +1,1 @@
+"""Checking a history from its decisions alone, without the core (`gangline replay check`)."""
