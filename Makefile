@@ -16,7 +16,8 @@ FIRST ?= 0
 BIN := .venv/bin
 STAMP := .venv/.stamp
 
-.PHONY: help setup demo up down test lint schemas sim bench chaos-kafka experiments lock clean
+.PHONY: help setup demo up down test lint schemas sim mutants bench chaos-kafka experiments
+.PHONY: lock clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +61,9 @@ schemas: setup ## Write anew what the code says: Avro files, docs/asyncapi.json,
 
 sim: setup ## Simulate SEEDS whole cells with faults, in parallel (FIRST=N: from that seed on)
 	$(BIN)/python -m gangline.replay.vopr --seeds $(SEEDS) --first $(FIRST)
+
+mutants: setup ## Break the program in every named way, and see that the simulation notices
+	$(BIN)/python -m tests.mutants
 
 bench: setup ## Run the benchmarks and write BENCH (default bench.json)
 	$(BIN)/gangline bench decide replay end-to-end --json $(BENCH)

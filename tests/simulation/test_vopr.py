@@ -14,7 +14,7 @@ from gangline.replay.vopr import run_seed
 from gangline.replay.vopr.many import Tally
 from gangline.scheduler import leader
 
-FIXED = range(10)
+FIXED = (1, 3, 4, 5, 8, 11, 12, 14, 18)
 FRESH = int(os.environ.get("SEEDS", "0"))
 
 

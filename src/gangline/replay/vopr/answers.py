@@ -48,6 +48,18 @@ def _consumed(auditor: Auditor, batch: DecisionBatch) -> Iterator[Any]:
                 yield landed.event.body
 
 
+def left_out(auditor: Auditor, *, step_ms: int) -> str:
+    """Facts that had landed before a step that says it had read everything; empty for none."""
+    for partition, landed in auditor.book.inputs.items():
+        following = auditor.book.consumed[partition] + 1
+        if partition.topic == Topic.HEARTBEATS or following >= len(landed):
+            continue
+        if landed[following].at_ms < step_ms:
+            position = landed[following].record.position
+            return f"says that it has read everything, and {position} had landed before"
+    return ""
+
+
 def _subject(body: Any) -> str:  # noqa: ANN401 - any fact
     if isinstance(body, f.MemberReady | f.MemberExited | f.CheckpointSaved):
         return f"{body.job}#{body.attempt} on {body.node}"
@@ -123,6 +135,15 @@ def _exited(auditor: Auditor, body: f.MemberExited) -> str:
     return "" if body.node in auditor.out.get(body.job, ()) else "not counted as out"
 
 
+def _saved(auditor: Auditor, body: f.CheckpointSaved) -> str:
+    job = auditor.model.jobs.get(body.job)
+    if job is None or job.attempt != body.attempt or not job.holds or job.started_ms is None:
+        return ""
+    ran_ms = auditor.resumed_ms[job.job] + auditor.model.now_ms - job.started_ms
+    least_ms = min(body.productive_ms, ran_ms)
+    return "" if job.saved_ms >= least_ms else f"only {job.saved_ms} ms are recorded"
+
+
 def _broken(auditor: Auditor, body: f.FaultDetected) -> str:
     node = auditor.model.nodes.get(body.node)
     if node is None or body.gpu in node.bad or not -1 < body.gpu < node.gpus:
@@ -143,6 +164,7 @@ _MARKS: Final[Mapping[type, Callable[[Auditor, Any], str]]] = {
     f.JobPriorityChangeRequested: _priority,
     f.MemberReady: _ready,
     f.MemberExited: _exited,
+    f.CheckpointSaved: _saved,
     f.FaultDetected: _broken,
     f.FaultCleared: _mended,
 }

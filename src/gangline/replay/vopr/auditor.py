@@ -20,7 +20,7 @@ from gangline.replay.broken_rule import BrokenRuleError
 from gangline.replay.core_port import Step
 from gangline.replay.invariants import Invariants
 from gangline.replay.model import Model
-from gangline.replay.vopr.answers import overdue, unanswered
+from gangline.replay.vopr.answers import left_out, overdue, unanswered
 from gangline.replay.vopr.clock import START_MS
 from gangline.replay.vopr.fact_book import FactBook
 from gangline.replay.vopr.rules import RULES
@@ -101,9 +101,9 @@ class Auditor:
         for record in records:
             if record.topic == Topic.ASSIGNMENTS:
                 self._assignment(record)
-        if batches:
+        if batches and not self.bus.torn:
             self._check_told(batches[-1])
-        self._check_stores()
+        self._check_hosts()
 
     def wrong(self, record: Record | None, text: str) -> None:
         """Sound the alarm."""
@@ -168,7 +168,9 @@ class Auditor:
                 self.follower.feed(record)
             step = Step((), (), batch.now_ms, batch.caught_up, tuple(decisions), b"")
             self._invariants.stepped(self._scene(batch.now_ms), step)
-            problem = unanswered(self, batch) or (overdue(self) if batch.caught_up else "")
+            problem = unanswered(self, batch)
+            if batch.caught_up:
+                problem = problem or overdue(self) or left_out(self, step_ms=self._step_ms)
             if problem:
                 self.wrong(records[-1], problem)
         except (BrokenRuleError, LogDifferenceError) as error:
@@ -327,12 +329,18 @@ class Auditor:
         started = self.model.jobs[job].started_ms is not None
         return str(MemberPhase.RUN if started else MemberPhase.PREPARE)
 
-    def _check_stores(self) -> None:
+    def _check_hosts(self) -> None:
+        """Processes run only where, when and from what they should."""
         for text in self.programs.lost_stores:
             self.wrong(None, f"{text}, which holds nothing")
         for host in self.hosts.values():
             for text in host.clashes:
                 self.wrong(None, text)
+            for key in host.begun:
+                job = self.model.jobs.get(key.job)
+                if job is None or (job.attempt == key.attempt and job.started_ms is None):
+                    self.wrong(None, f"{key.job} runs on {host.name} and was never started")
+            host.begun.clear()
 
 
 def _said(assignment: NodeAssignment) -> list[Wanted]:

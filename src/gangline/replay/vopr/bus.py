@@ -2,9 +2,9 @@
 
 Everything here stays within what the `Log` protocol allows, and uses all of it: an append that
 failed may have landed, or part of it, or lands later; a commit whose answer is lost is visible or
-not, or becomes so later unless a newer writer of its role settles it first; a reader may be given
-the partitions at different moments, each in its own order. A line may be cut for what goes out, for
-what comes in, or both.
+not, or torn, or becomes so later unless a newer writer of its role settles it first; a reader may
+be given the partitions at different moments, each in its own order. A line may be cut for what goes
+out, for what comes in, or both.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from gangline.events.log import (
     FencedError,
     LogError,
     LogUnreachableError,
+    Topic,
     TopicPartition,
 )
 from gangline.events.memory import MemoryLog
@@ -51,6 +52,7 @@ class Bus:
     """The log itself, and what is still on its way to it.
 
     watch: called whenever something has landed. wobble_ms: how far the broker's clock is off.
+    torn: the newest batch is there without its assignments, until a new leader mends that.
     """
 
     def __init__(self, timeline: Timeline, chance: Random, weather: Weather) -> None:
@@ -59,6 +61,7 @@ class Bus:
         self.weather = weather
         self.wobble_ms = 0
         self.landed = 0
+        self.torn = False
         self.watch: Callable[[], None] = lambda: None
         self.log = MemoryLog(CELL, clock=self._broker_ms)
         self.log.create_topics()
@@ -77,6 +80,8 @@ class Bus:
     def commit(self, writer: MemoryWriter, messages: Sequence[Message]) -> Sequence[Position]:
         """A commit has arrived."""
         positions = writer.commit(messages)
+        if any(message.topic == Topic.ASSIGNMENTS for message in messages):
+            self.torn = False
         self.landed += 1
         self.watch()
         return positions
@@ -96,6 +101,13 @@ class Bus:
                 self._try(writer, messages)
 
         self.timeline.after(self._delay_ms(), land)
+
+    def tear(self, writer: MemoryWriter, messages: Sequence[Message]) -> None:
+        """Of a commit only the decisions are there, as when a broker ends it at the wrong place."""
+        decisions = [message for message in messages if message.topic == Topic.DECISIONS]
+        if decisions:
+            self.torn = len(decisions) < len(messages)
+            self.commit(writer, decisions)
 
     def open(self, role: str) -> MemoryWriter:
         """A new writer: what older ones left becomes visible now, or never."""
@@ -273,10 +285,12 @@ class LineWriter:
         bus = self._line.bus
         if not self._line.out:
             return
-        what = bus.chance.choice(("landed", "lost", "late"))
+        what = bus.chance.choice(("landed", "lost", "late", "torn"))
         try:
             if what == "landed" or not self._line.back:
                 bus.commit(self._writer, messages)
+            elif what == "torn":
+                bus.tear(self._writer, messages)
             elif what == "late":
                 bus.hold(self._role, self._writer, messages)
         except FencedError:

@@ -210,6 +210,7 @@ class Host:
         self.processes: dict[core.Key, Process] = {}
         self.agent: Agent | None = None
         self.clashes: list[str] = []
+        self.begun: list[core.Key] = []
 
     @property
     def boot_id(self) -> str:
@@ -334,6 +335,7 @@ class Host:
         for other in self.live():
             if set(other.order.gpus) & set(action.order.gpus):
                 self.clashes.append(f"{key.job} and {other.key.job} run on one GPU of {self.name}")
+        self.begun.append(key)
         process = self.processes[key] = Process(key=key, order=action.order)
         self._later(self.chance.randrange(20, 500), lambda: self._run(process))
 

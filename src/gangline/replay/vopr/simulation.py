@@ -211,6 +211,8 @@ class Simulation:
             return True
         if fit.lends_are_limited(model) or not fit.within_limits(model, job.spec):
             return True
+        if job.spec.gpus > sum(node.gpus for node in model.nodes.values()):
+            return False
         whole = {host.name: host.gpus - len(host.bad) for host in self._core_hosts}
         return not fit.fits(model, job.spec, whole)
 
@@ -228,6 +230,8 @@ class Simulation:
                 return f"{host.name} still has something to say"
             if host.live():
                 return f"{host.name} runs {host.live()[0].key}"
+            if set(host.bad) != auditor.model.nodes[host.name].bad:
+                return f"{host.name} has other broken GPUs than anybody knows of"
         lingering = {node for node, _ in auditor.model.lingering} & set(self._core_names())
         if lingering:
             return f"old attempts linger on {', '.join(sorted(lingering))}"
@@ -252,6 +256,8 @@ class Simulation:
             raise WrongError(f"verify: {report.difference}")
         digest = self.core.state_digest(self.auditor.follower.state)
         restored = newest(self.bus.log, self.core, warn=lambda _text: None)
+        if restored is None and self.auditor.batches > 20 * self.plan.snapshot_every + 100:
+            raise WrongError(f"no good snapshot after {self.auditor.batches} batches")
         if restored is not None:
             restored.read_to_end(self.bus.log)
             if self.core.state_digest(restored.state) != digest:

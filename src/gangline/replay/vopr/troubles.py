@@ -193,7 +193,8 @@ class FaultInjector:
     def _mend(self, host: Host) -> None:
         host.line.out = host.line.back = True
         host.paused_until_ms, host.ready_ms = 0, 50
-        host.mend_gpus()
+        if self._chance.random() < 0.6:
+            host.mend_gpus()
 
         def back() -> None:
             host.boot_up()

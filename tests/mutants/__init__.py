@@ -1,0 +1,1 @@
+"""Wrong patches with names: the simulation must catch each, or its auditor is blind there."""
