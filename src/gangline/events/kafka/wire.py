@@ -60,6 +60,12 @@ UNANSWERED = {
     KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001 - see above
 }
 """These say that no answer came; error_cb was told why."""
+UNCONFIRMED = {
+    _TIMED_OUT,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.NOT_ENOUGH_REPLICAS,
+    KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+}
 OUT_OF_RANGE = {
     KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - see above
     KafkaError.OFFSET_OUT_OF_RANGE,
@@ -148,6 +154,11 @@ class Cluster:
             return LogError(
                 f"Kafka at {self.bootstrap} forbids it ({text}): `gangline acl --print` shows what "
                 "each role needs, GANGLINE_KAFKA_* says who we are"
+            )
+        if code in UNCONFIRMED:
+            return LogUnreachableError(
+                f"Kafka at {self.bootstrap} does not confirm what is written ({text}): too few of "
+                "its brokers are up and in sync; what was confirmed is kept"
             )
         return LogUnreachableError(
             f"Kafka at {self.bootstrap} is not reachable ({text}): start one with "
