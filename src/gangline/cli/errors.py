@@ -28,6 +28,7 @@ _CODES: Final = {
     "ViewsUnreachableError": 7,
     "SettingsError": 2,
     "TokensError": 2,
+    "HooksError": 2,
     "BadInputError": 2,
     "LogFileError": 2,
     "RebuildError": 1,
@@ -43,6 +44,7 @@ _CODES: Final = {
     "DemoError": 1,
     "AgentError": 1,
     "JournalError": 1,
+    "NodeKeyError": 1,
 }
 
 

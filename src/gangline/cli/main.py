@@ -48,6 +48,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "policy": ("gangline.cli.policy", "The policy's keys with units and defaults; sets them."),
     "token": ("gangline.cli.tokens", "Make, list and revoke tokens of the API."),
     "demo": ("gangline.cli.demo_fleet", "Show a simulated busy fleet, with the page."),
+    "webhooks": ("gangline.cli.webhooks", "Tell other programs of each job's end."),
     "up": (_STACK, "Start the whole stack in the background."),
     "down": (_STACK, "Stop it and keep its data."),
     "status": (_STACK, "What of it runs."),
