@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Patch:
     def _in_table(self, table: dict[Any, Any], right: Any, broken: Any) -> None:
         for key, value in list(table.items()):
             if value is right:
-                self._undo.append(lambda key=key: table.__setitem__(key, right))  # type: ignore[misc]
+                self._undo.append(partial(table.__setitem__, key, right))
                 table[key] = broken
             elif isinstance(value, dict):
                 self._in_table(value, right, broken)

@@ -14,6 +14,7 @@ from gangline.events.log import Message, Topic
 from gangline.events.memory import MemoryLog
 from gangline.scheduler.ports import Point
 from gangline.scheduler.snapshots import (
+    BadSnapshotError,
     SnapshotWriter,
     frames,
     newest,
@@ -142,6 +143,26 @@ def test_a_pointer_that_lies_is_not_believed(field: str) -> None:
 
     assert newest(cell.log, cell.core, warn=warnings.append) is None
     assert len(warnings) == 1
+
+
+def test_every_bit_of_a_pointer_counts() -> None:
+    """A flipped one is noticed, or changes nothing that anybody reads."""
+    cell = busy_cell()
+    good, chunks = take(cell.core, cell.replayed())
+    event = Event(envelope=codec.envelope_for(good, id="p", actor="scheduler:x"), body=good)
+    value = codec.encode(event)
+    whole = restore(cell.core, good, chunks)
+
+    for bit in range(len(value) * 8):
+        flipped = bytearray(value)
+        flipped[bit // 8] ^= 1 << bit % 8
+        try:
+            found = restore(cell.core, codec.decode(bytes(flipped)).body, chunks)
+        except (BadSnapshotError, codec.UndecodableError):
+            continue
+        assert found.link == whole.link
+        assert found.next_offset == whole.next_offset
+        assert found.inputs == whole.inputs
 
 
 def test_an_unfinished_snapshot_is_none() -> None:

@@ -68,7 +68,9 @@ def unframed(chunks: Iterable[bytes]) -> Iterator[bytes]:
 def take(core: Core, follower: Follower) -> tuple[SnapshotPointer, list[bytes]]:
     """A snapshot of where the follower stands: its pointer (with no place yet) and its chunks."""
     link = follower.end()
+    inputs = tuple(follower.inputs.values())
     own = {
+        "place": _place(link, follower.next_offset, inputs),
         "fleet": follower.reducer.fleet,
         "silent": follower.reducer.silent,
         "keyring": follower.reducer.keyring.plain(),
@@ -87,7 +89,7 @@ def take(core: Core, follower: Follower) -> tuple[SnapshotPointer, list[bytes]]:
         batch_digest=link.digest,
         state_digest=core.state_digest(follower.state),
         next_offset=follower.next_offset,
-        inputs=tuple(follower.inputs.values()),
+        inputs=inputs,
         chunks=len(chunks),
         body_digest=codec.digest(b"".join(chunks)),
         first_offset=0,
@@ -109,6 +111,8 @@ def restore(core: Core, pointer: SnapshotPointer, chunks: Sequence[bytes]) -> Fo
     if core.state_digest(state) != pointer.state_digest:
         raise BadSnapshotError("the restored state has another digest")
     link = Link(pointer.genesis, pointer.term, pointer.seq, pointer.batch_digest, pointer.now_ms)
+    if own["place"] != _place(link, pointer.next_offset, pointer.inputs):
+        raise BadSnapshotError("its pointer names another place than its chunks")
     follower = Follower(core, state=state, link=link)
     follower.inputs = {_partition(consumed): consumed for consumed in pointer.inputs}
     follower.resume(
@@ -120,6 +124,19 @@ def restore(core: Core, pointer: SnapshotPointer, chunks: Sequence[bytes]) -> Fo
         leader=own["leader"],
     )
     return follower
+
+
+def _place(link: Link, next_offset: int, inputs: Iterable[InputRange]) -> list[str]:
+    """Where a snapshot stands, among what the digest of its chunks covers.
+
+    A pointer that is off by one would be as good as a record lost or read twice.
+    """
+    said = [f"{link.genesis} {link.term} {link.seq} {link.digest.hex()} {link.now_ms}"]
+    said.append(str(next_offset))
+    said += [
+        f"{i.topic} {i.partition} {i.first} {i.last} {i.count} {i.digest.hex()}" for i in inputs
+    ]
+    return said
 
 
 def _partition(consumed: InputRange) -> TopicPartition:
