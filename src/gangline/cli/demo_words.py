@@ -25,20 +25,55 @@ def _resumed(detail: Mapping[str, Any]) -> str:
     return f"starts again from its checkpoint at {at / 1000:.1f} s" if at else "starts"
 
 
+_CAUSES: Final = {
+    "user": "a program of it failed",
+    "infrastructure": "it lost a node",
+    "preempted": "it was preempted",
+    "limit": "it reached its limit",
+    "drained": "its node is emptied",
+}
+"""Causes whose codes say little to somebody who sees them for the first time."""
+
+
+def _cause(detail: Mapping[str, Any]) -> str:
+    return _CAUSES.get(detail["cause"], str(detail["cause"]))
+
+
+def _ended(detail: Mapping[str, Any]) -> str:
+    """The outcome, and why, unless that says the same."""
+    outcome, reason = detail["outcome"], detail.get("reason") or ""
+    return f"{outcome}: {reason}" if reason not in ("", outcome) else str(outcome)
+
+
+def _health(detail: Mapping[str, Any]) -> str:
+    """What a node is, and why, unless that says the same."""
+    health, cause = detail["health"], detail["cause"]
+    return f"is {health}" + (f": {cause}" if cause not in ("", health) else "")
+
+
 _TELL: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
     "JobRejected": lambda d: f"is rejected: {d['text']}",
     "GangPlaced": lambda d: f"gets {_seats(d)} (attempt {d['attempt']})",
     "GangStarted": _resumed,
     "GangStartAborted": lambda d: f"could not start: {d['why']}",
     "GangPreempted": lambda d: f"is told to leave for {d['claimant']}",
-    "GangStopping": lambda d: f"is told to stop: {d['cause']}",
-    "JobRequeued": lambda d: f"is queued again: {d['cause']}",
+    "GangStopping": lambda d: f"is told to stop: {_cause(d)}",
+    "JobRequeued": lambda d: f"is queued again: {_cause(d)}",
     "JobHeld": lambda d: f"is held: {d['why']}",
-    "JobFinished": lambda d: f"{d['outcome']}" + (f": {d['reason']}" if d.get("reason") else ""),
+    "JobFinished": _ended,
     "NodeAdded": lambda d: f"joins with {d['gpus']} GPUs",
-    "NodeHealthChanged": lambda d: f"is {d['health']}: {d['cause']}",
+    "NodeHealthChanged": _health,
     "LeadershipTaken": lambda d: f"{d['leader']} leads, term {d['term']} ({d['why']})",
 }
+
+
+def words_of(row: Mapping[str, Any]) -> str:
+    """A decision in one line; empty for those that are not told."""
+    tell = _TELL.get(row["kind"])
+    if tell is None:
+        return ""
+    about = row.get("job") or row.get("node") or ""
+    return f"{about} {tell(row.get('detail') or {})}".lstrip()
 
 
 _STOP_WITHIN_S: Final = 2.0
@@ -82,10 +117,9 @@ class Narrator:
         detail = row.get("detail") or {}
         if row["kind"] == "LeadershipTaken":
             self.leaders.append(str(detail["leader"]))
-        tell = _TELL.get(row["kind"])
-        if tell is not None:
-            about = row.get("job") or row.get("node") or ""
-            self._line(f"  {about} {tell(detail)}".replace("   ", "  "))
+        words = words_of(row)
+        if words:
+            self._line(f"  {words}")
 
     def _line(self, text: str) -> None:
         click.echo(f"{time.monotonic() - self._began:6.1f}s {text}")
