@@ -79,8 +79,13 @@ class Cell:
         self, node: str = make.NODE, *, log: Log | None = None, **more: Any
     ) -> Iterator[Agent]:
         """An agent in a thread of this process."""
-        agent = Agent(self.settings(node, **more), log or self.log)
-        thread = threading.Thread(target=agent.run, name=f"agent-{node}")
+        with self.running(Agent(self.settings(node, **more), log or self.log)) as agent:
+            yield agent
+
+    @contextmanager
+    def running(self, agent: Agent) -> Iterator[Agent]:
+        """This agent, at work."""
+        thread = threading.Thread(target=agent.run, name="agent")
         thread.start()
         try:
             yield agent

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from gangline.events.sealing import SealError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -43,7 +45,10 @@ def open_private(private: Private, unseal: Callable[[Private], bytes] | None = N
     """Read it. unseal: turns a sealed part into clear JSON; PrivateError where there is none."""
     if private.key_id and unseal is None:
         raise PrivateError(f"sealed with key {private.key_id}, which this node does not have")
-    clear = unseal(private) if private.key_id and unseal else private.ciphertext
+    try:
+        clear = unseal(private) if private.key_id and unseal else private.ciphertext
+    except SealError as error:
+        raise PrivateError(str(error)) from None
     try:
         plain = json.loads(clear)
     except ValueError:

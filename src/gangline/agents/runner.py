@@ -30,14 +30,16 @@ from gangline.agents.journal import Journal
 from gangline.agents.listener import Listener
 from gangline.agents.log_server import LogServer, kept_token
 from gangline.agents.metrics import AgentCollector, Reading
+from gangline.agents.node_key import Voice, kept_key
 from gangline.agents.process import ProcessExecutor
 from gangline.agents.sender import Sender
 from gangline.agents.spool import Spool
 from gangline.agents.threads import guarded
-from gangline.events import codec
+from gangline.events import codec, signing
 from gangline.events.bus import open_log
-from gangline.events.envelope import Event
 from gangline.events.facts import CheckpointSaved
+from gangline.events.log import Topic
+from gangline.events.sealing import KeyStore
 from gangline.telemetry import registry_of, serve_metrics
 
 if TYPE_CHECKING:
@@ -84,6 +86,10 @@ class Agent:
         self._state = self._journal.load(settings.node) or core.NodeState(node=settings.node)
         self._state.lease_ms = int(settings.lease_s * 1000)
         self._state.lease_grace_ms = int(settings.lease_grace_s * 1000)
+        self._boot_id = procfs.boot_id()
+        self._voice = Voice(
+            node=settings.node, boot_id=self._boot_id, key=kept_key(settings.folder)
+        )
         self._executor = ProcessExecutor(settings, unseal=unseal)
         self._spool = Spool(settings.folder / "spool")
         self._log_server = _log_server(settings)
@@ -95,18 +101,15 @@ class Agent:
         self._next_prune_s = self._next_hearing_s = 0.0
         self._reserve = settings.folder / "reserve"
         _fill(self._reserve)
-        boot_id = procfs.boot_id()
         self._sender = Sender(
             log,
             self._spool,
-            node=settings.node,
-            boot_id=boot_id,
+            voice=self._voice,
             interval_s=settings.heartbeat_interval_s,
             delivered=self._delivered,
             failed=self._fail,
         )
         self._listener = Listener(log, settings.node, told=self._told, failed=self._fail)
-        self._boot_id = boot_id
 
     @property
     def log_port(self) -> int:
@@ -132,6 +135,7 @@ class Agent:
 
     def run(self) -> None:
         """Take up what was left, then do as told until `stop`."""
+        _log.info("node_key", public_key=signing.public_bytes(self._voice.key).hex())
         self._take(self._recovered())
         self._sender.start()
         self._listener.start()
@@ -238,9 +242,7 @@ class Agent:
                 self._executor.forget(action.key)
 
     def _encoded(self, action: core.State) -> bytes:
-        actor = f"node:{self._settings.node}"
-        envelope = codec.envelope_for(action.fact, id=action.id, actor=actor)
-        return codec.encode(Event(envelope=envelope, body=action.fact))
+        return self._voice.say(action.fact, id=action.id, topic=Topic.NODES)
 
     # --- what reaches it -------------------------------------------------------------------------
 
@@ -329,12 +331,12 @@ def _log_server(settings: AgentSettings) -> LogServer | None:
     )
 
 
-def run_agent(settings: AgentSettings, *, unseal: Callable[[Private], bytes] | None = None) -> None:
+def run_agent(settings: AgentSettings) -> None:
     """Run a node's agent until TERM or INT; the main thread's verb of `gangline agent`.
 
-    unseal: opens sealed private parts of specs. AgentError, JournalError or LogError when it
-    cannot come up.
+    AgentError, NodeKeyError, JournalError or LogError when it cannot come up.
     """
+    unseal = KeyStore(settings.seal_keys).unseal if settings.seal_keys else None
     log = open_log(settings.bus, settings.cell, environ=os.environ)
     try:
         agent = Agent(settings, log, unseal=unseal)

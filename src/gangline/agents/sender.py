@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from gangline.agents.threads import guarded
-from gangline.events import codec
-from gangline.events.envelope import Event
 from gangline.events.facts import NodeHeartbeat
 from gangline.events.log import LogError, Message, Topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from gangline.agents.node_key import Voice
     from gangline.agents.spool import Spool
     from gangline.events.log import Log
 
@@ -40,16 +39,14 @@ class Sender:
         log: Log,
         spool: Spool,
         *,
-        node: str,
-        boot_id: str,
+        voice: Voice,
         interval_s: float,
         delivered: Callable[[Sequence[bytes]], None],
         failed: Callable[[BaseException], None],
     ) -> None:
         self._log = log
         self._spool = spool
-        self._node = node
-        self._boot_id = boot_id
+        self._voice = voice
         self._interval_s = interval_s
         self._delivered = delivered
         self._sequence = 0
@@ -95,7 +92,7 @@ class Sender:
     def _deliver(self) -> None:
         """Send a batch of facts and the heartbeat that is due, if any."""
         facts = self._spool.take(_BATCH)
-        key = self._node.encode()
+        key = self._voice.record_key
         messages = [Message(topic=Topic.NODES, key=key, value=value) for value in facts]
         if time.monotonic() >= self._next_beat_s:
             messages.append(Message(topic=Topic.HEARTBEATS, key=key, value=self._beat()))
@@ -108,7 +105,8 @@ class Sender:
     def _beat(self) -> bytes:
         self._next_beat_s = time.monotonic() + self._interval_s
         self._sequence += 1
-        body = NodeHeartbeat(node=self._node, boot_id=self._boot_id, sequence=self._sequence)
-        name = f"{self._node}/{self._boot_id[:8]}/beat-{time.time_ns()}"
-        envelope = codec.envelope_for(body, id=name, actor=f"node:{self._node}")
-        return codec.encode(Event(envelope=envelope, body=body))
+        body = NodeHeartbeat(
+            node=self._voice.node, boot_id=self._voice.boot_id, sequence=self._sequence
+        )
+        name = f"{self._voice.node}/{self._voice.boot_id[:8]}/beat-{time.time_ns()}"
+        return self._voice.say(body, id=name, topic=Topic.HEARTBEATS)

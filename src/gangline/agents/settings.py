@@ -27,6 +27,8 @@ class AgentSettings:
     faulty. lease_s, lease_grace_s: for at-most-one writers, together shorter than the scheduler's
     `lost_after`.
 
+    seal_keys: the folder of keys that open sealed private parts of specs, None for no key.
+
     supervisor_prefix: words before the supervisor's command (`systemd-run --scope …`). container:
     the command line of docker or podman. cgroup: a folder of cgroup v2 that is ours, for one group
     an attempt below it. ports: first and end of the range for rendezvous. metrics_port: where
@@ -59,6 +61,7 @@ class AgentSettings:
     ports: tuple[int, int] = (20_000, 32_000)
     min_free_bytes: int = 64 * 1024 * 1024
     keep_s: float = 7 * 24 * 3600.0
+    seal_keys: Path | None = None
     lease_s: float = 60.0
     lease_grace_s: float = 30.0
     metrics_port: int | None = None

@@ -31,6 +31,7 @@ from gangline.api.problems import ProblemError, slug_of_status
 from gangline.api.publisher import Publisher
 from gangline.api.tokens import TokenFile
 from gangline.events.bus import open_log
+from gangline.events.sealing import KeyStore
 from gangline.projections.page_queries import PageViews
 from gangline.projections.queries import QueryError, ViewsUnreachableError
 
@@ -64,7 +65,7 @@ def create_app(
     )
     app.state.settings = settings
     app.state.views = views
-    app.state.desk = jobs.Desk(Publisher(log), views)
+    app.state.desk = jobs.Desk(Publisher(log), views, keys=_keys(settings))
     app.state.tokens = None if settings.tokens is None else TokenFile(settings.tokens)
     app.state.past = history.Past(log)
     app.state.clerk = present.Clerk(log)
@@ -80,6 +81,11 @@ def create_app(
     app.add_middleware(Guard, settings=settings)
     app.add_middleware(Measured, metrics=app.state.metrics)
     return app
+
+
+def _keys(settings: Settings) -> KeyStore | None:
+    """What private parts of specs are sealed with, None for nothing."""
+    return None if settings.seal_keys is None else KeyStore(settings.seal_keys)
 
 
 def _closing(log: Log, views: Views) -> Callable[[FastAPI], Any]:

@@ -1,11 +1,12 @@
 """Routes of jobs: submit, cancel, hold, release, change the class."""
 
 import hashlib
+import json
 import re
 import secrets
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Request
@@ -21,7 +22,8 @@ from gangline.api.spec_json import JobRequest, checked, parse_body
 from gangline.api.views import Views
 from gangline.events import facts
 from gangline.events.log import Message, Position, Topic
-from gangline.events.spec import JobClass, Spec
+from gangline.events.sealing import KeyStore, SealError
+from gangline.events.spec import JobClass, Private, Spec
 from gangline.projections.queries import ViewsUnreachableError
 
 router = APIRouter(prefix="/v1", tags=["jobs"])
@@ -98,8 +100,9 @@ class Submissions:
 class Desk:
     """Where jobs are handed in: what the routes of one application share."""
 
-    def __init__(self, publisher: Publisher, views: Views) -> None:
+    def __init__(self, publisher: Publisher, views: Views, *, keys: KeyStore | None = None) -> None:
         self.publisher = publisher
+        self.keys = keys
         self.views = views
         self.submissions = Submissions()
 
@@ -109,7 +112,10 @@ class Desk:
             authorise(caller, Verb.CHANGE_JOBS, spec.team)
         before = [self._repeated(job, spec) for job, spec in wanted]
         new = [i for i, known in enumerate(before) if known is None]
-        messages = [submission(*wanted[i], actor=caller.actor) for i in new]
+        messages = [
+            submission(wanted[i][0], self._sealed(wanted[i][1], caller), actor=caller.actor)
+            for i in new
+        ]
         positions = dict(zip(new, self.publisher.append_all(messages), strict=True))
         for i in new:
             job, spec = wanted[i]
@@ -143,8 +149,34 @@ class Desk:
             return None
         if not isinstance(event.body, facts.JobSubmitted) or event.body.job != job:
             return None
-        spec = event.body.spec
+        spec = self._clear(event.body.spec)
         return Submission(spec.team, digest_of(spec), str(row["submission"]))
+
+    def _sealed(self, spec: Spec, caller: Principal) -> Spec:
+        """As it stands in the log: its private part sealed with its owner's key, if there are keys.
+
+        An owner has one key, whose file is all that has to go to erase what they wrote.
+        """
+        if self.keys is None:
+            return spec
+        return replace(spec, private=self.keys.seal(spec.private.ciphertext, key_id=caller.actor))
+
+    def _clear(self, spec: Spec) -> Spec:
+        """As it was submitted; still sealed when its key is gone."""
+        if self.keys is None or not spec.private.key_id:
+            return spec
+        try:
+            return replace(spec, private=Private(ciphertext=self.keys.unseal(spec.private)))
+        except SealError:
+            return spec
+
+    def private_part(self, submission: str) -> dict[str, Any]:
+        """The private part of a spec, by its submission; a `denied` problem where it is sealed."""
+        spec = self._clear(self.publisher.record(Position.parse(submission)).body.spec)
+        if spec.private.key_id:
+            raise ProblemError("denied", f"its private part is sealed: {spec.private.key_id}")
+        private: dict[str, Any] = json.loads(spec.private.ciphertext or b"{}")
+        return private
 
     def team_of(self, job: str) -> str:
         """The team of a job, or a `not-found` problem."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gangline.api.problems import ProblemError
 from gangline.events import codec
@@ -89,12 +88,3 @@ def message(topic: Topic, body: object, *, key: str, actor: str, fact_id: str = 
         headers = (*headers, traceparent(body.job, "submitted"))
     value = codec.encode(Event(envelope=envelope, body=body))
     return Message(topic=topic, value=value, key=key.encode(), headers=headers)
-
-
-def submitted_spec(publisher: Publisher, submission: str) -> dict[str, Any]:
-    """The private part of a spec, from its submission in the log; a problem where it is sealed."""
-    spec = publisher.record(Position.parse(submission)).body.spec
-    if spec.private.key_id:
-        raise ProblemError("denied", f"the private part is sealed with key {spec.private.key_id}")
-    private: dict[str, Any] = json.loads(spec.private.ciphertext or b"{}")
-    return private

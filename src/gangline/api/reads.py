@@ -18,7 +18,6 @@ from gangline.api.jobs import Caller, OpenDesk
 from gangline.api.names import Name
 from gangline.api.nearest import nearest
 from gangline.api.problems import ProblemError
-from gangline.api.publisher import submitted_spec
 from gangline.api.spec_json import MAX_COUNT
 from gangline.api.views import Row, Views, read_your_writes
 
@@ -153,7 +152,7 @@ def job_spec(job: Name, views: OpenViews, desk: OpenDesk, caller: Caller) -> dic
     """The spec as it was submitted, with its private part: command, environment, directory."""
     row = job_or_problem(views, job)
     authorise(caller, Verb.READ_PRIVATE, str(row["team"]))
-    return {"job": job, **submitted_spec(desk.publisher, str(row["submission"]))}
+    return {"job": job, **desk.private_part(str(row["submission"]))}
 
 
 @router.get("/jobs/{job}/why")

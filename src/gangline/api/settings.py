@@ -30,7 +30,8 @@ class Settings:
     bus: the log's URL. database: the views' URL. tokens: file of hashed tokens; None lets everybody
     of this machine do everything, and then the address must be a loopback one. hosts: further names
     under which browsers reach the API. agent_token: what agents want to see before they show a
-    job's output.
+    job's output. seal_keys: the folder of keys that seal private parts of specs; None leaves them
+    in clear in the log.
     """
 
     bus: str = ""
@@ -41,6 +42,7 @@ class Settings:
     tokens: Path | None = None
     hosts: tuple[str, ...] = ()
     agent_token: str = field(default="", repr=False)
+    seal_keys: Path | None = None
     policy_keys: Mapping[str, int] = field(default_factory=dict)
     max_body_bytes: int = 1024 * 1024
     max_batch_bytes: int = 16 * 1024 * 1024

@@ -264,6 +264,13 @@ class _Seconds(click.ParamType[float]):
 )
 @click.option("--container", default="docker", show_default=True, help="Or podman; for images.")
 @click.option("--supervisor-prefix", default="", help="Words before it, like `systemd-run …`.")
+@click.option(
+    "--seal-keys",
+    type=click.Path(path_type=Path),
+    envvar="GANGLINE_SEAL_KEYS",
+    help="The folder of keys that open private parts of specs.",
+)
+@click.option("--public-key", is_flag=True, help="Run nothing: print the node's public key.")
 @_METRICS
 @click.option(
     "--job-mapping",
@@ -289,6 +296,9 @@ def command_agent(
     if len(names) != len(domains):
         raise click.UsageError("--path has a domain for each of --levels")
     own = folder or Path(".gangline") / "agents" / node
+    if fields.pop("public_key"):
+        _print_public_key(own)
+        return
     _log_json("agent", node=node)
     run_agent(
         AgentSettings(
@@ -302,6 +312,15 @@ def command_agent(
             **fields,
         )
     )
+
+
+def _print_public_key(folder: Path) -> None:
+    """What an operator admits the node with; the key is made if the agent never ran."""
+    from gangline.agents.node_key import kept_key  # noqa: PLC0415 - cryptography is heavy
+    from gangline.events.signing import public_bytes  # noqa: PLC0415
+
+    folder.mkdir(parents=True, exist_ok=True, mode=0o711)
+    click.echo(public_bytes(kept_key(folder)).hex())
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -326,6 +345,12 @@ def _words(text: str) -> tuple[str, ...]:
     envvar="GANGLINE_LOG_TOKEN",
     default="",
     help="What agents want to see before they show output (GANGLINE_LOG_TOKEN).",
+)
+@click.option(
+    "--seal-keys",
+    type=click.Path(path_type=Path),
+    envvar="GANGLINE_SEAL_KEYS",
+    help="A folder of keys: seal private parts of specs, so that the log holds no secrets.",
 )
 def command_api(
     *,
