@@ -15,6 +15,8 @@ from gangline.cli.progress import Progress
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from gangline.replay.timetravel import When
+
 
 @click.command("check")
 @source_options
@@ -59,3 +61,98 @@ def _check_lines(row: Row) -> Iterator[str]:
         yield finding["said"]
     verdict = "are right" if row["ok"] else f"were checked; {len(row['findings'])} findings"
     yield f"{row['decisions']:,} decisions in {row['batches']:,} batches {verdict}"
+
+
+@click.command("diff")
+@click.argument("one", metavar="A", type=click.Path(path_type=Path))
+@click.argument("two", metavar="B", type=click.Path(path_type=Path))
+@click.option("--at", "when", metavar="T", help="Compare the states at T instead of the decisions.")
+@output_options
+def command_diff(*, one: Path, two: Path, when: str | None, output: str | None) -> int:
+    """Where two log files part: the first batch, decision or field that is another one in B.
+
+    The same log under another policy, quota or fleet: see `gangline replay whatif`.
+    """
+    from gangline.replay.diff import first_difference, state_differences  # noqa: PLC0415
+    from gangline.replay.history import FileSource  # noqa: PLC0415 - schemas are heavy
+
+    sources = FileSource(one), FileSource(two)
+    if when is None:
+        found = first_difference(*sources)
+        row: Row = {"same": found is None, "difference": found}
+    else:
+        moment = moment_of(when)
+        from gangline.replay.timetravel import state_at  # noqa: PLC0415 - the core is heavy
+
+        states = [state_at(source, moment) for source in sources]
+        differences = state_differences(*states)
+        row = {"same": not differences, "differences": differences}
+    put_one(row, output=output, key="same", text=_diff_lines)
+    return 0 if row["same"] else 1
+
+
+def moment_of(when: str) -> When:
+    """A moment, or a usage error."""
+    from gangline.replay.timetravel import parse_when  # noqa: PLC0415 - the core is heavy
+
+    try:
+        return parse_when(when)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _diff_lines(row: Row) -> Iterator[str]:
+    """The outcome for people."""
+    if row["same"]:
+        yield "no difference"
+    for each in row.get("differences", ()):
+        yield f"{each['path']}: {each['a']} / {each['b']}"
+    found = row.get("difference")
+    if found is not None:
+        yield f"{found['position']}: {found['what']} of batch {found['seq']} differs"
+        yield f"  A: {found['a']}"
+        yield f"  B: {found['b']}"
+
+
+@click.command("whatif")
+@source_options
+@click.option("--at", "when", metavar="T", required=True, help="Where the history forks.")
+@click.option("--until", metavar="T", help="How far the fork goes. [default: the history's end]")
+@click.option(
+    "--set",
+    "pairs",
+    multiple=True,
+    required=True,
+    metavar="KEY=VALUE",
+    help="What is otherwise: a policy key, team.NAME.guaranteed (borrow, lend, weight), "
+    "node.NAME=withdrawn (cordoned), nodes=+N. (Again for more.)",
+)
+@output_options
+def command_whatif(
+    *,
+    bus: str | None,
+    cell: str,
+    file: Path | None,
+    when: str,
+    until: str | None,
+    pairs: tuple[str, ...],
+    output: str | None,
+) -> None:
+    """Fork history at T under another quota, policy or fleet: who wins and loses, and how much.
+
+    Both sides are simulated from the same state with the same jobs, programs and faults.
+    """
+    from gangline.replay.whatif import told, what_if  # noqa: PLC0415 - the core is heavy
+    from gangline.replay.whatif_changes import parse_changes  # noqa: PLC0415
+    from gangline.replay.whatif_past import read_past  # noqa: PLC0415
+    from gangline.scheduler import core  # noqa: PLC0415
+
+    end_ms = None if until is None else moment_of(until).at_ms
+    if until is not None and end_ms is None:
+        raise click.UsageError("--until is a time, or milliseconds since the epoch")
+    with opened(bus, cell, file) as source:
+        past = read_past(source, moment_of(when), until_ms=end_ms)
+    if past.until_ms <= past.at_ms:
+        raise click.UsageError("nothing comes after --at: name an --until that is later")
+    changes = parse_changes(pairs, core.load(past.chunks))
+    put_one(what_if(past, changes), output=output, key="seq", text=told)

@@ -14,7 +14,7 @@ from gangline.cli.errors import NOT_FOUND
 from gangline.cli.history_options import opened, source_options
 from gangline.cli.output import Column, Row, output_options, put, put_one, say, seconds
 from gangline.cli.progress import Progress
-from gangline.cli.replay_checks import command_check
+from gangline.cli.replay_checks import command_check, command_diff, command_whatif, moment_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +37,7 @@ def command_replay() -> None:
     """Read a history again: verify it, check it, look into it, compare it."""
 
 
-for _command in (command_check,):
+for _command in (command_check, command_diff, command_whatif):
     command_replay.add_command(_command)
 
 
@@ -144,12 +144,9 @@ def command_at(
     *, when: str, bus: str | None, cell: str, file: Path | None, output: str | None
 ) -> None:
     """The whole state at T: a time, milliseconds since the epoch, seq:N, or now."""
-    from gangline.replay.timetravel import parse_when, state_at  # noqa: PLC0415 - the core
+    from gangline.replay.timetravel import state_at  # noqa: PLC0415 - the core
 
-    try:
-        moment = parse_when(when)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
+    moment = moment_of(when)
     with opened(bus, cell, file) as source:
         state = state_at(source, moment)
     put_one(state, output=output, key="state_digest", text=_state_lines)

@@ -10,10 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from gangline.agents.simulated import SimulatedNode
-from gangline.agents.simulated_gang import Program, Saves
+from gangline.agents.simulated_gang import Program
 from gangline.events import decisions as d
-from gangline.replay.world import Leader, World
+from gangline.replay.copied_world import CopiedWorld
 from gangline.scheduler import core
 from gangline.scheduler.core.order import Order
 
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
 
     from gangline.events.spec import Spec
     from gangline.replay.core_port import Step
+    from gangline.replay.world import World
     from gangline.scheduler.core import State
-    from gangline.scheduler.core.entities import Node
 
 NAME: Final = "dry-run"
 HORIZON_MS: Final = 90 * 86_400_000
@@ -58,7 +57,7 @@ def forecast(state: State, spec: Spec, *, now_ms: int, enough: Callable[[], bool
     """
     name = NAME if spec.count == 1 else f"{NAME}.1"
     watcher = _Watcher(name)
-    copy = _Copy(state, now_ms=now_ms, watcher=watcher)
+    copy = CopiedWorld(state, now_ms=now_ms, observers=(watcher,))
     found = watcher.found
     copy.submit(NAME, spec, Program(runtime_ms=copy.assumed_ms(spec)))
     if watcher.is_settled:
@@ -112,49 +111,3 @@ class _Watcher:
         elif isinstance(decision, d.GangPlaced) and decision.job == self._job:
             found.verdict = "now" if now_ms == self._first_ms else "later"
             found.start_ms, found.seats, found.level = now_ms, decision.seats, decision.level
-
-
-class _Copy(World):
-    """A world that begins where a live cell stands."""
-
-    def __init__(self, state: State, *, now_ms: int, watcher: _Watcher) -> None:
-        super().__init__(
-            core,
-            observers=(watcher,),
-            keeps_steps=False,
-            start_ms=now_ms,
-            saves=Saves.WHEN_NEEDED,
-        )
-        self._edges = []
-        self.leader = Leader(state, wake_ms=core.next_wake(state))
-        for job in state.jobs.values():
-            self.programs[job.id] = Program(runtime_ms=self._work_ms(job.id))
-        for node in state.nodes.values():
-            self._bring_up(node)
-        for name in state.nodes:
-            self.fleet.hear(name, core.assigned_members(state, name), now_ms)
-
-    def assumed_ms(self, spec: Spec) -> int:
-        """How long plans assume that a job works."""
-        default: int = core.policy_value(self.state, "default_limit")
-        return default if spec.limit_ms is None else spec.limit_ms
-
-    def _work_ms(self, name: str) -> int:
-        """The work at which a job's program ends; one that outlived its plan: doubled."""
-        job = self.state.jobs[name]
-        if not job.started_ms:
-            return self.assumed_ms(job.spec)
-        ran_ms = self.now_ms - job.started_ms
-        left_ms = self.assumed_ms(job.spec) - job.resumed_ms - ran_ms
-        return int(job.resumed_ms + (left_ms if left_ms > 0 else ran_ms))
-
-    def _bring_up(self, node: Node) -> None:
-        """A machine as the scheduler knows it; one that is silent stays so."""
-        silent = bool(node.silent_ms or node.lost)
-        bad = {index for index in range(node.gpus) if node.bad >> index & 1}
-        self.fleet.nodes[node.name] = SimulatedNode(
-            name=node.name, gpus=node.gpus, up=not silent, bad=bad
-        )
-        if silent:
-            self.fleet.silent[node.name] = node.silent_ms or self.now_ms
-            self._told_silent.add(node.name)
