@@ -74,7 +74,7 @@ def test_a_larger_guarantee_keeps_a_borrower_running(history: Path) -> None:
     assert waits["own"][1] > waits["own"][0]
     teams = {row["team"]: row for row in found["teams"]}
     assert teams["b"]["mean_wait_s_after"] > teams["b"]["mean_wait_s_before"]
-    assert found["first_difference"]["before"]["kind"] == "GangPreempted"
+    assert found["first_difference"]["before"]["text"].endswith("8 GPUs borrowed")
 
 
 def test_more_nodes_spare_the_eviction(history: Path) -> None:
