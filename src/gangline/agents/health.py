@@ -1,21 +1,20 @@
 """What is broken on this machine: by nvidia-smi and the kernel's log, or by a command.
 
-The command prints a line for each fault: `GPU KIND [text]`, GPU an index or `node`; nothing
-printed and code 0 means well. Another code counts as a fault of the whole node, `health`, with
-its last line. Every look is whole: a fault that is not in the newest one is over. An Xid of the
-kernel's log stays until this agent is started again.
+Disk, memory and clock are looked at too (machine.py). The command prints a line for each fault:
+`GPU KIND [text]`, GPU an index or `node`; nothing printed and code 0 means well. Another code
+counts as a fault of the whole node, `health`, with its last line. Every look is whole: a fault that
+is not in the newest one is over. An Xid of the kernel's log stays until this agent is started again.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gangline.agents import gpus
+from gangline.agents import gpus, machine
 from gangline.agents.core import Diagnosed, Fault
 
 if TYPE_CHECKING:
@@ -46,9 +45,11 @@ class Health:
 
     def look(self) -> Diagnosed:
         """All that is broken now."""
-        found = _of_disk(self._settings)
+        found: dict[_Where, str] = {
+            (WHOLE_NODE, kind): detail for kind, detail in machine.troubles(self._settings)
+        }
         if self._settings.health_command:
-            found |= _of_command(self._settings.health_command)
+            found |= of_command(self._settings.health_command)
         if gpus.present():
             readings = gpus.readings()
             found |= _of_gpus(readings, self._gpus)
@@ -111,13 +112,6 @@ def _bus(address: str) -> str:
     return f"{match.group(1)}:{match.group(2)}".lower() if match else address
 
 
-def _of_disk(settings: AgentSettings) -> dict[_Where, str]:
-    free = shutil.disk_usage(settings.folder).free
-    if free >= settings.min_free_bytes:
-        return {}
-    return {(WHOLE_NODE, "disk"): f"{free} bytes free under {settings.folder}"}
-
-
 def _of_gpus(readings: Sequence[gpus.Reading] | None, count: int) -> dict[_Where, str]:
     if readings is None:
         return {(WHOLE_NODE, "nvidia-smi"): "nvidia-smi fails or hangs"}
@@ -133,10 +127,14 @@ def _of_gpus(readings: Sequence[gpus.Reading] | None, count: int) -> dict[_Where
     return found
 
 
-def _of_command(command: Sequence[str]) -> dict[_Where, str]:
+def of_command(
+    command: Sequence[str], *, timeout_s: float = _TIMEOUT_S, **more: str
+) -> dict[_Where, str]:
+    """What a command says is broken, by GPU (-1: the node) and kind. more: its environment."""
+    env = {**os.environ, **more}
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+            command, capture_output=True, text=True, timeout=timeout_s, check=False, env=env
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return {(WHOLE_NODE, "health"): f"the health command failed: {error}"[:_MAX_DETAIL]}

@@ -1,6 +1,7 @@
 """Looking before the start: whether this node could run a member at once, and on which port.
 
-What is the node's fault (a GPU that does not answer, a full disk, no port) turns it away as sick
+What is the node's fault (a GPU that does not answer, a full disk, no memory, a clock that is wrong,
+whatever the operator's own check finds, no port) turns it away as sick
 before the gang starts; what is the user's (no such directory, no such program) ends the member
 with the code a shell would give.
 """
@@ -15,9 +16,10 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gangline.agents import gpus
+from gangline.agents import gpus, machine
 from gangline.agents.core import Checked, Key
 from gangline.agents.environment import FAMILIES, LAUNCHERS
+from gangline.agents.health import WHOLE_NODE, of_command
 from gangline.agents.private import PrivateError, Run, open_private
 
 if TYPE_CHECKING:
@@ -42,7 +44,9 @@ def look(
     """The answer, and the socket that keeps the port until the start."""
     order = check.order
     key = Key(order.job, order.attempt)
-    sick = _sick_gpu(order, settings) or _full_disk(key, settings)
+    sick = (
+        _sick_gpu(order, settings) or _sick_machine(key, settings) or _fails_check(order, settings)
+    )
     if sick is not None:
         return sick, None
     problem = _users_problem(order, unseal)
@@ -73,11 +77,28 @@ def _sick_gpu(order: AssignedMember, settings: AgentSettings) -> Checked | None:
     return None
 
 
-def _full_disk(key: Key, settings: AgentSettings) -> Checked | None:
-    free = shutil.disk_usage(settings.folder).free
-    if free >= settings.min_free_bytes:
+def _sick_machine(key: Key, settings: AgentSettings) -> Checked | None:
+    """Disk, memory, clock."""
+    for kind, detail in machine.troubles(settings):
+        return Checked(key=key, problem=detail, fault=kind)
+    return None
+
+
+def _fails_check(order: AssignedMember, settings: AgentSettings) -> Checked | None:
+    """What the operator's own check finds on the node or on a GPU of the member."""
+    if not settings.check_command:
         return None
-    return Checked(key=key, problem=f"{free} bytes free under {settings.folder}", fault="disk")
+    wanted = ",".join(map(str, order.gpus))
+    found = of_command(settings.check_command, timeout_s=settings.check_s, GANGLINE_GPUS=wanted)
+    for (gpu, kind), detail in sorted(found.items()):
+        if gpu in {WHOLE_NODE, *order.gpus}:
+            return Checked(
+                key=Key(order.job, order.attempt),
+                problem=f"the check before the start says: {kind} {detail}".rstrip(),
+                fault=kind,
+                gpu=gpu,
+            )
+    return None
 
 
 def _users_problem(order: AssignedMember, unseal: Callable[[Private], bytes] | None) -> str:

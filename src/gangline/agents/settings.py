@@ -22,10 +22,12 @@ class AgentSettings:
     who has it may read them, empty for one made in the folder. log_bytes, log_files: when a log is
     rotated, and how many old parts are kept. keep_s: how long the files of ended attempts stay.
 
-    health_command: run every health_interval_s, see health.py. min_free_bytes: less on the
-    folder's disk counts as a fault. stuck_s: who survives SIGKILL for so long makes the node
-    faulty. lease_s, lease_grace_s: for at-most-one writers, together shorter than the scheduler's
-    `lost_after`.
+    health_command: run every health_interval_s, see health.py. check_command: the same before a
+    member is stated ready, with GANGLINE_GPUS; within check_s. min_free_bytes: less on the folder's
+    disk counts as a fault; min_free_memory_bytes: less memory. max_skew_s: how far this clock and
+    that of the checkpoints' disk may be apart. stuck_s: who survives SIGKILL for so long makes the
+    node faulty. lease_s, lease_grace_s: for at-most-one writers, together shorter than the
+    scheduler's `lost_after`.
 
     seal_keys: the folder of keys that open sealed private parts of specs, None for no key.
 
@@ -54,12 +56,16 @@ class AgentSettings:
     log_files: int = 3
     health_command: tuple[str, ...] = ()
     health_interval_s: float = 60.0
+    check_command: tuple[str, ...] = ()
+    check_s: float = 60.0
     supervisor_prefix: tuple[str, ...] = ()
     container: tuple[str, ...] = ("docker",)
     cgroup: Path | None = None
     stuck_s: float = 60.0
     ports: tuple[int, int] = (20_000, 32_000)
     min_free_bytes: int = 64 * 1024 * 1024
+    min_free_memory_bytes: int = 256 * 1024 * 1024
+    max_skew_s: float = 10.0
     keep_s: float = 7 * 24 * 3600.0
     seal_keys: Path | None = None
     lease_s: float = 60.0

@@ -258,6 +258,9 @@ class _Seconds(click.ParamType[float]):
 )
 @click.option("--health-command", default="", help="Run now and then; its failure is a fault.")
 @click.option(
+    "--check-command", default="", help="Run before each start; its failure turns the job away."
+)
+@click.option(
     "--cgroup",
     type=click.Path(path_type=Path),
     help="A folder of cgroup v2 that is ours; each attempt gets a group there.",
@@ -307,6 +310,7 @@ def command_agent(
             levels=names,
             path=domains,
             health_command=tuple(shlex.split(health_command)),
+            check_command=tuple(shlex.split(fields.pop("check_command"))),
             container=tuple(shlex.split(container)),
             supervisor_prefix=tuple(shlex.split(supervisor_prefix)),
             **fields,
