@@ -13,6 +13,8 @@ DIR ?= .gangline
 BENCH ?= bench.json
 SEEDS ?= 100
 FIRST ?= 0
+ROUNDS ?= 14
+AWAY ?= 60
 BIN := .venv/bin
 STAMP := .venv/.stamp
 
@@ -68,8 +70,11 @@ mutants: setup ## Break the program in every named way, and see that the simulat
 bench: setup ## Run the benchmarks and write BENCH (default bench.json)
 	$(BIN)/gangline bench decide replay end-to-end --json $(BENCH)
 
-chaos-kafka: setup ## Break a real broker in every way the tests know
-	$(BIN)/python -m pytest -m kafka tests/integration
+# Some ten minutes a seed at most: each trouble that has a length takes AWAY seconds.
+chaos-kafka: SEEDS = 5
+chaos-kafka: setup ## Break brokers and leaders: SEEDS times (FIRST=N) ROUNDS troubles, AWAY seconds
+	GANGLINE_CHAOS_SEEDS=$(SEEDS) GANGLINE_CHAOS_FIRST=$(FIRST) GANGLINE_CHAOS_ROUNDS=$(ROUNDS) \
+	  GANGLINE_CHAOS_AWAY_S=$(AWAY) $(BIN)/python -m pytest -rA -m kafka
 
 experiments: setup ## Run the experiments that docs/experiments describes
 	$(BIN)/python -m gangline.replay.experiments

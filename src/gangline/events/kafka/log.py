@@ -24,10 +24,16 @@ from gangline.events.kafka.settings import (
     reader_settings,
     topic_config,
 )
-from gangline.events.kafka.wire import LEADER_NOT_AVAILABLE, Cluster
+from gangline.events.kafka.wire import LEADER_NOT_AVAILABLE, MOVED, Cluster
 from gangline.events.kafka.writer import Appender, KafkaWriter
 from gangline.events.layout import check_cursors, partitions_of, resolve_cursor
-from gangline.events.log import TOPIC_SETTINGS, LogError, Topic, TopicsMissingError
+from gangline.events.log import (
+    TOPIC_SETTINGS,
+    LogError,
+    LogUnreachableError,
+    Topic,
+    TopicsMissingError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -197,11 +203,13 @@ class KafkaLog:
         wanted = {self._cluster.native(each): spec for each in partitions}
         deadline = time.monotonic() + ANSWER_TIMEOUT_S
         while wanted:
-            found = self._ask(
-                lambda admin: _results(
-                    admin.list_offsets(wanted, isolation_level=level, request_timeout=TRY_TIMEOUT_S)
-                )
-            )
+            try:
+                found = self._ask(partial(_listed, wanted=wanted, level=level))
+            except LogUnreachableError as error:
+                if not _has_moved(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
+                continue
             offsets = {
                 self._cluster.ours(native.topic, native.partition): result.offset
                 for native, result in found.items()
@@ -292,6 +300,18 @@ def _results(futures: Mapping[Any, Any]) -> dict[Any, Any]:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
     return results
+
+
+def _listed(admin: AdminClient, *, wanted: Mapping[Any, Any], level: IsolationLevel) -> Any:  # noqa: ANN401
+    """The answer of each partition's leader."""
+    asked = admin.list_offsets(dict(wanted), isolation_level=level, request_timeout=TRY_TIMEOUT_S)
+    return _results(asked)
+
+
+def _has_moved(error: LogError) -> bool:
+    """Whether the client asked a broker that no longer leads."""
+    cause = error.__cause__
+    return isinstance(cause, KafkaException) and cause.args[0].code() in MOVED
 
 
 def _partition_count(admin: AdminClient, *, name: str, timeout_s: float) -> int:

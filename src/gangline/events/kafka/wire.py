@@ -54,6 +54,14 @@ FENCED = {
     KafkaError.PRODUCER_FENCED,
 }
 LEADER_NOT_AVAILABLE = KafkaError.LEADER_NOT_AVAILABLE
+MOVED = {
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+}
+"""Another broker leads a partition, or is about to: who asks again is soon answered."""
 UNANSWERED = {
     KafkaError._TRANSPORT,  # noqa: SLF001 - see above
     KafkaError._TIMED_OUT,  # noqa: SLF001 - see above
