@@ -119,7 +119,7 @@ def test_nobody_follows_a_newer_logic() -> None:
     cell = Cell(core=ToyCore(logic_version=2))
     cell.led_by(cell.scheduler())
 
-    with pytest.raises(UnknownLogicError, match="logic version 2, this program has 1"):
+    with pytest.raises(UnknownLogicError, match="logic version 2 decides, this program has 1"):
         Follower(ToyCore(logic_version=1)).read_to_end(cell.log)
 
 

@@ -17,11 +17,13 @@ from pprint import pformat
 from typing import TYPE_CHECKING, Final
 
 from gangline.events import codec
+from gangline.events.decisions import LogicUpgraded
 from gangline.replay.checkpoints import check_against, missing
 from gangline.replay.history import History, Moment, steps
 from gangline.scheduler.batches import BatchRecord, Link, LogDifferenceError, StepHeader, build
-from gangline.scheduler.follower import Follower
+from gangline.scheduler.follower import Follower, unpack_all
 from gangline.scheduler.intake import heartbeat_of, in_order, registration_of, to_fact
+from gangline.scheduler.logic import is_upgrade, upgrade
 from gangline.scheduler.reducer import LED
 
 if TYPE_CHECKING:
@@ -192,26 +194,55 @@ class Verifier:
         self._follower = follower
         self._report = report
         self._knows_heard = follower.link is None
+        self._just_led = follower.just_led
         self._odd_heartbeats: list[tuple[Fact, Record]] = []
 
     def check(self, moment: Moment) -> None:
         """Make the step again; LogDifferenceError where it comes out otherwise."""
         step = moment.step
+        if is_upgrade(step.batch):
+            self._check_upgrade(moment)
+            return
         facts = self._facts(moment.facts)
         self._check_term(step)
         self._check_edges(moment)
         batch = step.batch
-        decisions = self._step(step, in_order(facts, caught_up=batch.caught_up))
+        self._settle(moment, self._step(step, in_order(facts, caught_up=batch.caught_up)))
+
+    def _settle(self, moment: Moment, decisions: Sequence[Decision]) -> None:
+        """Compare what was made, and go on behind it."""
+        step = moment.step
         self._compare(step, decisions)
+        self._just_led = step.led_by is not None
         self._follower.leader = step.led_by or self._follower.leader
         self._follower.advance(
             step.link,
-            batch,
+            step.batch,
             decisions,
             next_offset=step.next_offset,
             touched=self._core.take_touched(self._follower.state),
         )
         self._count(moment, decisions)
+
+    def _check_upgrade(self, moment: Moment) -> None:
+        """Only the second batch of a term may upgrade, without inputs, to a version known here."""
+        step, follower = moment.step, self._follower
+        (recorded,) = unpack_all(step, logic_version=self._core.LOGIC_VERSION)
+        told = (step.batch.inputs, step.batch.edges, step.batch.caught_up)
+        new = recorded.new_version if isinstance(recorded, LogicUpgraded) else 0
+        newer = new > follower.logic_version
+        if not self._just_led or not newer or told != ((), (), False):
+            raise LogDifferenceError(
+                step.records[0].position,
+                what="an upgrade",
+                expected="to a newer version, as the second batch of a term, without inputs",
+                got=recorded,
+            )
+        versions = (follower.logic_version, new)
+        follower.state, decision = upgrade(
+            self._core, follower.state, versions=versions, now_ms=step.batch.now_ms
+        )
+        self._settle(moment, [decision])
 
     def _step(self, step: RecordedStep, facts: Sequence[Fact]) -> list[Decision]:
         batch = step.batch
@@ -300,7 +331,7 @@ class Verifier:
             term=batch.term,
             now_ms=batch.now_ms,
             caught_up=batch.caught_up,
-            logic_version=self._core.LOGIC_VERSION,
+            logic_version=self._follower.logic_version,
             inputs=batch.inputs,
             edges=batch.edges,
             state_digest=self._core.state_digest(self._follower.state),

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gangline.events import codec
+from gangline.events.decisions import LogicUpgraded
 from gangline.events.log import Topic, TopicPartition
 from gangline.events.reading import read_to_ends
 from gangline.scheduler.batches import Chain, LogDifferenceError, StepReader
+from gangline.scheduler.logic import FIRST_VERSION, version_after
 from gangline.scheduler.reducer import HeartbeatReducer
 
 if TYPE_CHECKING:
@@ -51,6 +53,11 @@ def unpack_all(step: RecordedStep, *, logic_version: int) -> list[Decision]:
                 f"{position}: {packed.kind} version {packed.version} is unknown here; "
                 "install a newer program"
             )
+        if isinstance(decision, LogicUpgraded) and decision.new_version > logic_version:
+            raise UnknownLogicError(
+                f"{position}: from here on logic version {decision.new_version} decides, "
+                f"this program has {logic_version}; install a newer one"
+            )
         decisions.append(decision)
     return decisions
 
@@ -60,6 +67,7 @@ class Follower:
 
     link, inputs, next_offset: where the log stands. touched: the nodes whose assignment the last
     step changed; a torn commit may have lost those, so a new leader publishes them again.
+    logic_version: by which the next batch is decided. just_led: the last step began a term.
     """
 
     def __init__(self, core: Core, *, state: State | None = None, link: Link | None = None) -> None:
@@ -72,6 +80,8 @@ class Follower:
         self.newest_append_ms = 0
         self.leader = ""
         self.steps = 0
+        self.logic_version = FIRST_VERSION
+        self.just_led = False
         self.reducer = HeartbeatReducer()
         core.take_touched(self.state)
 
@@ -114,6 +124,7 @@ class Follower:
                 got=step.batch.state_digest.hex(),
             )
         self.leader = step.led_by or self.leader
+        self.just_led = step.led_by is not None
         self.advance(
             step.link,
             step.batch,
@@ -138,6 +149,7 @@ class Follower:
             self.inputs[TopicPartition(consumed.topic, consumed.partition)] = consumed
         self.next_offset = next_offset
         self.touched = touched
+        self.logic_version = version_after(batch, decisions)
         self.steps += 1
 
     def read_to_end(self, log: Log) -> None:

@@ -22,6 +22,7 @@ from gangline.events.trace import traceparent
 from gangline.scheduler.batches import BatchRecord, Link, StepHeader, build
 from gangline.scheduler.gather import Gatherer, start_cursors
 from gangline.scheduler.intake import Intake
+from gangline.scheduler.logic import upgrade
 from gangline.scheduler.ports import Core, Machine, Point, Probe, no_probe
 from gangline.scheduler.reducer import LED
 
@@ -254,6 +255,7 @@ class Leader:
         self._note_hand_over(facts)
         if decisions or self._intake.taken >= MOST_UNANSWERED:
             self._commit(decisions, edges, now_ms=now, caught_up=caught_up)
+            self._upgrade_logic(now)
         else:
             self.is_ahead = False
             self._rest_until_ms = now + REST_MS
@@ -297,7 +299,7 @@ class Leader:
             term=self.beater.term,
             now_ms=now_ms,
             caught_up=caught_up,
-            logic_version=self._core.LOGIC_VERSION,
+            logic_version=self.follower.logic_version,
             inputs=self._intake.ranges(),
             edges=edges,
             state_digest=self._core.state_digest(self.follower.state),
@@ -315,6 +317,17 @@ class Leader:
             positions = self._writer.commit(messages)
         self._probe(Point.AFTER_COMMIT)
         self._settle(records, positions, decisions, touched)
+
+    def _upgrade_logic(self, now_ms: int) -> None:
+        """A term begins by the version that the log names; then the program's own decides."""
+        versions = (self.follower.logic_version, self._core.LOGIC_VERSION)
+        if versions[0] >= versions[1]:
+            return
+        self.is_ahead = True
+        self.follower.state, decision = upgrade(
+            self._core, self.follower.state, versions=versions, now_ms=now_ms
+        )
+        self._commit([decision], (), now_ms=now_ms, caught_up=False)
 
     def _settle(
         self,

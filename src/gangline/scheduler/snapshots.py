@@ -84,7 +84,7 @@ def take(core: Core, follower: Follower) -> tuple[SnapshotPointer, list[bytes]]:
         seq=link.seq,
         term=link.term,
         now_ms=link.now_ms,
-        logic_version=core.LOGIC_VERSION,
+        logic_version=follower.logic_version,
         state_schema=STATE_SCHEMA,
         batch_digest=link.digest,
         state_digest=core.state_digest(follower.state),
@@ -114,6 +114,7 @@ def restore(core: Core, pointer: SnapshotPointer, chunks: Sequence[bytes]) -> Fo
     if own["place"] != _place(link, pointer.next_offset, pointer.inputs):
         raise BadSnapshotError("its pointer names another place than its chunks")
     follower = Follower(core, state=state, link=link)
+    follower.logic_version = pointer.logic_version
     follower.inputs = {_partition(consumed): consumed for consumed in pointer.inputs}
     follower.resume(
         next_offset=pointer.next_offset,
