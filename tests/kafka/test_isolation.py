@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +11,7 @@ from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
-from gangline.events.kafka import settings, writer
+from gangline.events.kafka import hanging, reader, settings, writer
 from gangline.events.log import (
     CommitUnknownError,
     FencedError,
@@ -78,6 +79,24 @@ def test_an_open_transaction_lies_beyond_the_end(log: KafkaLog, leader: Producer
     assert [record.value for record in reader.poll(5)] == [b"open"]
     assert log.unsettled([Topic.DECISIONS]) == {DECISIONS: 0}
     reader.close()
+
+
+@pytest.mark.usefixtures("leader")
+def test_a_transaction_that_hangs_is_said_loudly(
+    log: KafkaLog, cell: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Readers stand still without an error: what they say names the place and the way out."""
+    monkeypatch.setattr(reader, "LOOK_EVERY_S", 0.1)
+    monkeypatch.setattr(reader, "HangingWatch", partial(hanging.HangingWatch, limit_s=0.5))
+    standing = log.reader({DECISIONS: 0})
+    deadline = time.monotonic() + 10
+    while not caplog.records and time.monotonic() < deadline:
+        assert not standing.poll(0.2)
+    (said,) = (record.getMessage() for record in caplog.records)
+    assert f"a transaction hangs in gangline.{cell}.decisions partition 0" in said
+    assert "nobody could read beyond offset 0" in said
+    assert "kafka-transactions.sh --bootstrap-server" in said
+    standing.close()
 
 
 def test_what_was_given_up_is_never_read(log: KafkaLog, leader: Producer) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import Consumer, KafkaException
 
+from gangline.events.kafka.hanging import HangingWatch
 from gangline.events.kafka.settings import reader_settings
 from gangline.events.kafka.wire import (
     FORBIDDEN,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 QUEUED_RECORDS = 20_000
 QUEUED_BYTES = 32_000_000
+LOOK_EVERY_S = 1.0
 _OUR_OWN = {Topic.DECISIONS, Topic.ASSIGNMENTS, Topic.LEADER, Topic.SNAPSHOTS}
 """Only schedulers write these: a frame there is no garbage of a stranger's."""
 
@@ -51,6 +53,9 @@ class KafkaReader:
         self._queue = FairQueue(cursors)
         self._consumer = Consumer(cluster.conf(reader_settings(cluster.cell)))
         self._closed = False
+        self._ended: dict[TopicPartition, int] = {}
+        self._watch = HangingWatch(cluster.bootstrap)
+        self._looked_s = time.monotonic()
         self._assign()
 
     def poll(self, timeout_s: float, *, limit: int = 1000) -> Sequence[Record]:
@@ -61,6 +66,7 @@ class KafkaReader:
         while not len(self._queue):
             left_s = deadline - time.monotonic()
             if left_s <= 0:
+                self._look_for_hanging(time.monotonic())
                 return ()
             self._fetch(left_s)
         return self._queue.take(limit)
@@ -110,9 +116,9 @@ class KafkaReader:
             partition = self._cluster.ours(message.topic(), message.partition())
             self._queue.add(_record(partition, message, self._bare(partition, message)))
         elif error.code() == PARTITION_EOF:
-            self._queue.skip_to(
-                self._cluster.ours(message.topic(), message.partition()), message.offset() or 0
-            )
+            partition = self._cluster.ours(message.topic(), message.partition())
+            self._queue.skip_to(partition, message.offset() or 0)
+            self._ended[partition] = message.offset() or 0
         elif error.code() in OUT_OF_RANGE:
             raise OffsetOutOfRangeError(
                 f"{message.topic()} partition {message.partition()} does not hold offset "
@@ -120,6 +126,17 @@ class KafkaReader:
             )
         elif error.code() in MISSING | FORBIDDEN or error.fatal():
             raise self._cluster.explain(KafkaException(error))
+
+    def _look_for_hanging(self, now_s: float) -> None:
+        """Where all that may be read was read: compare with the ends that fetches told of."""
+        if now_s - self._looked_s < LOOK_EVERY_S:
+            return
+        self._looked_s = now_s
+        for partition, at in self._queue.fetched().items():
+            if self._ended.get(partition) == at:
+                native = self._cluster.native(partition)
+                _, end = self._consumer.get_watermark_offsets(native, cached=True)
+                self._watch.look(partition, native.topic, at=at, end=end, now_s=now_s)
 
     def _bare(self, partition: TopicPartition, message: KafkaMessage) -> bytes:
         """A message's value, without the frame of a registry."""
