@@ -70,6 +70,7 @@ def test_a_stack_runs_jobs_outlives_a_death_and_goes_on_after_a_night(
             f"/v1/jobs/hello/logs/{file['node']}/{file['file']}", attempt=1, offset=0
         )
         assert said == b"hello\n"
+        _runs_on_a_node(stack.url)
         client.submit(JobSpec(team="a", gpus=2, command=["sleep", "3600"]), key="night")
         _until(lambda: client.job("night")["state"] == "running")
 
@@ -91,6 +92,28 @@ def test_a_stack_runs_jobs_outlives_a_death_and_goes_on_after_a_night(
         _until(lambda: client.job("night")["attempts"] == 2)
         client.cancel("night")
         assert client.wait("night", timeout_s=60) == 143
+
+
+def _runs_on_a_node(url: str) -> None:
+    """`gangline run` shows what the program prints, on the node asked for, and ends as it does."""
+    words = ["run", "--team", "a", "--node", "node-1", "--", "sh", "-c"]
+    done = subprocess.run(
+        [sys.executable, "-m", "gangline.cli.main", *words, "echo on $GANGLINE_NODE; exit 3"],
+        env={**os.environ, "GANGLINE_URL": url},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (3, "on node-1\n"), done.stderr
+    nowhere = subprocess.run(
+        [sys.executable, "-m", "gangline.cli.main", "run", "--team", "a", "--node", "none"],
+        env={**os.environ, "GANGLINE_URL": url},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert nowhere.returncode == 1
+    assert "rejected" in nowhere.stderr
 
 
 def _programs(folder: Path) -> list[int]:

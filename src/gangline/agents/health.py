@@ -2,8 +2,9 @@
 
 Disk, memory and clock are looked at too (machine.py). The command prints a line for each fault:
 `GPU KIND [text]`, GPU an index or `node`; nothing printed and code 0 means well. Another code
-counts as a fault of the whole node, `health`, with its last line. Every look is whole: a fault that
-is not in the newest one is over. An Xid of the kernel's log stays until this agent is started again.
+counts as a fault of the whole node, `health`, with its last line. Every look is whole: a fault
+that is not in the newest one is over. An Xid of the kernel's log stays until this agent is started
+again.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """The daemon of a node: cues in, `step`, journal, actions out.
 
-One thread does everything that matters, in this order for each cue: the core decides, the journal
-holds the new state, facts go to the spool, the executor acts. Others only wait for what may be
-slow: the log (listener and sender), health readings, people who read logs. Whatever dies, the
-members run on: on a clean stop too.
+One thread does everything that matters, in this order for each cue: the core decides, facts go to
+the spool, the journal holds the new state, the executor acts. A fact that is there twice is known
+as one; one that the journal remembers as stated, and the spool never had, would be lost. Others
+only wait for what may be slow: the log (listener and sender), health readings, people who read
+logs. Whatever dies, the members run on: on a clean stop too.
 """
 
 from __future__ import annotations
@@ -188,9 +189,9 @@ class Agent:
             return
         if not actions and isinstance(cue, core.Heard) and not self._must_remember_hearing():
             return
-        self._surely(lambda: self._journal.keep(self._state))
         facts = [self._encoded(action) for action in actions if isinstance(action, core.State)]
         self._surely(lambda: self._spool.put(facts))
+        self._surely(lambda: self._journal.keep(self._state))
         if facts:
             self._sender.notify()
         for action in actions:
@@ -278,7 +279,7 @@ class Agent:
             agent_version=metadata.version("gangline"),
             path=settings.path,
             levels=settings.levels,
-            labels=tuple(sorted(settings.labels.items())),
+            labels=tuple(sorted({"node": settings.node, **settings.labels}.items())),
         )
 
     def _watch_health(self) -> None:

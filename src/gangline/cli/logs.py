@@ -41,22 +41,39 @@ def command_logs(
 ) -> None:
     """What a job prints; each line begins with its rank where there are several."""
     with connect() as client:
-        listing = _listing(client, job, attempt)
-        files = _files(listing, rank, tail)
-        if not files:
-            say(_nothing(listing, rank))
-        while True:
-            ended = listing["state"] in ("ended", "aborted")
-            for file in files:
-                _show(client, file, listing["attempt"])
-            if ended or not follow:
-                break
-            time.sleep(_POLL_S)
-            listing = _listing(client, job, listing["attempt"])
-            known = {file.path for file in files}
-            files += [file for file in _files(listing, rank, None) if file.path not in known]
+        _show_all(client, job, attempt, rank=rank, tail=tail, to_the_end=follow)
+
+
+def follow(client: Client, job: str, *, attempt: int) -> None:
+    """Show what an attempt prints until it has ended."""
+    _show_all(client, job, attempt, to_the_end=True)
+
+
+def _show_all(
+    client: Client,
+    job: str,
+    attempt: int | None,
+    *,
+    rank: int | None = None,
+    tail: int | None = None,
+    to_the_end: bool,
+) -> None:
+    listing = _listing(client, job, attempt)
+    files = _files(listing, rank, tail)
+    if not files and not to_the_end:
+        say(_nothing(listing, rank))
+    while True:
+        ended = listing["state"] in ("ended", "aborted")
         for file in files:
-            _write(file, b"", last=True)
+            _show(client, file, listing["attempt"])
+        if ended or not to_the_end:
+            break
+        time.sleep(_POLL_S)
+        listing = _listing(client, job, listing["attempt"])
+        known = {file.path for file in files}
+        files += [file for file in _files(listing, rank, None) if file.path not in known]
+    for file in files:
+        _write(file, b"", last=True)
 
 
 def _nothing(listing: dict[str, Any], rank: int | None) -> str:

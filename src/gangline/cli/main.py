@@ -27,6 +27,7 @@ _STACK: Final = "gangline.cli.stack_commands"
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "submit": (_JOBS, "Submit a job."),
+    "run": ("gangline.cli.run_job", "Run a command on GPUs and watch it."),
     "cancel": (_JOBS, "Cancel jobs."),
     "queue": (_JOBS, "What waits, in order, and why."),
     "top": ("gangline.cli.top", "The fleet at a glance, live."),

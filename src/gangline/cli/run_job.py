@@ -1,0 +1,91 @@
+"""`gangline run`: a job that is watched from here, as for a look at a node's GPUs."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from gangline.cli.completing import team_names
+from gangline.cli.connection import connect
+from gangline.cli.logs import follow
+from gangline.cli.output import say
+
+if TYPE_CHECKING:
+    from gangline.client import Client
+
+_POLL_S: Final = 0.3
+_INTERRUPTED: Final = 130
+_NOT_RUNNING: Final = frozenset({"starting", "aborted"})
+
+
+@click.command("run")
+@click.option("--team", required=True, shell_complete=team_names, help="Whose job it is.")
+@click.option("--gpus", type=int, default=1, show_default=True, help="GPUs of the whole gang.")
+@click.option("--node", help="On this node; by the node's label `node`, which is its name.")
+@click.option("--limit", default="1h", show_default=True, help="It ends after this.")
+@click.option("--priority", help="Its class. [default: normal]")
+@click.option("--workdir", help="Where it runs. [default: where the agent runs]")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def command_run(*, node: str | None, **fields: Any) -> int:  # noqa: ANN401
+    """Run a command on GPUs and watch it, like `gangline run --team ml --node n3 -- nvidia-smi`.
+
+    It waits in the queue like any job. What it prints is shown here as it comes, and its exit code
+    is ours. Interrupted (Ctrl-C), the job is cancelled. Without a command: nvidia-smi.
+    """
+    from gangline.client import new_key  # noqa: PLC0415 - as in connect()
+
+    spec = {name: value for name, value in fields.items() if value not in (None, ())}
+    spec |= {"command": list(spec.get("command", ())) or ["nvidia-smi"], "retries": 0}
+    if node:
+        spec["selector"] = {"node": node}
+    with connect() as client:
+        job = client.submit(spec, key=new_key(spec)).job
+        try:
+            return _watch(client, job)
+        except KeyboardInterrupt:
+            client.cancel(job, why="interrupted")
+            say(f"{job} is cancelled")
+            return _INTERRUPTED
+
+
+def _watch(client: Client, job: str) -> int:
+    """Show what each attempt prints, until the job has ended; its exit code."""
+    shown = 0
+    while (attempt := _next_attempt(client, job, after=shown)) is not None:
+        if shown:
+            say(f"{job} runs again, attempt {attempt}")
+        follow(client, job, attempt=attempt)
+        shown = attempt
+    code = client.wait(job)
+    found = client.job(job)
+    if found["state"] != "succeeded":
+        say(f"{job} {found['state']}: {found.get('reason_text') or found.get('reason') or code}")
+    return code
+
+
+def _next_attempt(client: Client, job: str, *, after: int) -> int | None:
+    """The next attempt that runs or ran, None when the job has ended without one."""
+    from gangline.client import ENDED, NotFoundError  # noqa: PLC0415 - as in connect()
+
+    said = ""
+    while True:
+        try:
+            found = client.job(job)
+        except NotFoundError:
+            found = {"state": "", "attempts_list": []}  # submitted, and in no view yet
+        for one in found["attempts_list"]:
+            if one["attempt"] > after and one["state"] not in _NOT_RUNNING:
+                return int(one["attempt"])
+        if found["state"] in ENDED:
+            return None
+        if found["state"] == "queued" and (why := found.get("reason_text") or "") not in ("", said):
+            said = why
+            say(f"{job} waits: it {why}")
+        pause()
+
+
+def pause() -> None:
+    """Between two looks."""
+    time.sleep(_POLL_S)

@@ -1,0 +1,45 @@
+"""`gangline run`: what it asks for, and what an interruption does."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gangline.cli import run_job
+from gangline.events.facts import JobCancelRequested
+from gangline.events.log import Topic
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Shell
+
+WAITING = {
+    "job": "look", "team": "a", "state": "queued", "gpus": 1, "attempts": 0,
+    "reason": "capacity", "reason_text": "needs 1 GPU, none is free", "submission": "jobs-0-0",
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C comes where it would wait."""
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_job, "pause", interrupt)
+    monkeypatch.setattr("gangline.client.new_key", lambda _: "look")
+
+
+def test_an_interrupted_run_cancels_its_job_and_said_why_it_waited(shell: Shell) -> None:
+    """Nobody looks any more; the GPUs are for others."""
+    shell.world.views.tables["jobs"] = [WAITING]
+
+    done = shell("run", "--team", "a", "--node", "n3")
+
+    submitted, cancelled = shell.world.facts(Topic.JOBS)
+    assert done.code == 130
+    assert "look waits: it needs 1 GPU, none is free" in done.err
+    assert submitted.body.spec.selector == {"node": "n3"}
+    assert json.loads(submitted.body.spec.private.ciphertext)["command"] == ["nvidia-smi"]
+    assert isinstance(cancelled.body, JobCancelRequested)
