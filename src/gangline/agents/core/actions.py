@@ -1,6 +1,7 @@
 """What the core asks for.
 
-The runner carries it out in order, after the journal holds the new state.
+The runner carries it out in order: first what is stated, then, when the journal holds the new
+state, all else.
 """
 
 from __future__ import annotations

@@ -52,7 +52,8 @@ class Bus:
     """The log itself, and what is still on its way to it.
 
     watch: called whenever something has landed. wobble_ms: how far the broker's clock is off.
-    torn: the newest batch is there without its assignments, until a new leader mends that.
+    ends: after the last record of each partition that has any. torn: the newest batch is there
+    without its assignments, until a new leader mends that.
     """
 
     def __init__(self, timeline: Timeline, chance: Random, weather: Weather) -> None:
@@ -60,7 +61,7 @@ class Bus:
         self.chance = chance
         self.weather = weather
         self.wobble_ms = 0
-        self.landed = 0
+        self.ends: dict[TopicPartition, int] = {}
         self.torn = False
         self.watch: Callable[[], None] = lambda: None
         self.log = MemoryLog(CELL, clock=self._broker_ms)
@@ -72,17 +73,18 @@ class Bus:
 
     def land(self, messages: Sequence[Message]) -> Sequence[Position]:
         """Messages have arrived."""
-        positions = self.log.append(messages)
-        self.landed += 1
-        self.watch()
-        return positions
+        return self._landed(self.log.append(messages))
 
     def commit(self, writer: MemoryWriter, messages: Sequence[Message]) -> Sequence[Position]:
         """A commit has arrived."""
         positions = writer.commit(messages)
         if any(message.topic == Topic.ASSIGNMENTS for message in messages):
             self.torn = False
-        self.landed += 1
+        return self._landed(positions)
+
+    def _landed(self, positions: Sequence[Position]) -> Sequence[Position]:
+        for topic, partition, offset in positions:
+            self.ends[TopicPartition(topic, partition)] = offset + 1
         self.watch()
         return positions
 
@@ -210,26 +212,20 @@ class LineReader:
         self._line = line
         self._readers: dict[TopicPartition, MemoryReader] = {}
         self._stalled: dict[TopicPartition, int] = {}
-        self._read_all_at = -1
+        self._next: dict[TopicPartition, int] = {}
         self.seek(cursors)
 
     def poll(self, timeout_s: float, *, limit: int = 1000) -> Sequence[Record]:
         """What there is; never waits, as nothing happens while somebody asks."""
-        bus = self._line.bus
-        if not self._line.whole or self._read_all_at == bus.landed:
+        if not self._line.whole:
             return ()
+        ends = self._line.bus.ends
         share = max(1, limit // len(self._readers))
         records: list[Record] = []
-        read_all = True
         for partition, reader in self._readers.items():
-            if self._stalls(partition):
-                read_all = False
-                continue
-            found = reader.poll(0, limit=share)
-            records += found
-            read_all = read_all and len(found) < share
-        if read_all:
-            self._read_all_at = bus.landed
+            if self._next[partition] < ends.get(partition, 0) and not self._stalls(partition):
+                records += reader.poll(0, limit=share)
+                self._next[partition] = reader.positions()[partition]
         return records
 
     def _stalls(self, partition: TopicPartition) -> bool:
@@ -248,14 +244,11 @@ class LineReader:
         log = self._line.bus.log
         self._readers |= {each: log.reader({each: at}) for each, at in cursors.items()}
         self._readers = dict(sorted(self._readers.items()))
-        self._read_all_at = -1
+        self._next |= {each: self._readers[each].positions()[each] for each in cursors}
 
     def positions(self) -> Mapping[TopicPartition, int]:
         """What was given out."""
-        found: dict[TopicPartition, int] = {}
-        for reader in self._readers.values():
-            found |= reader.positions()
-        return found
+        return dict(self._next)
 
     def close(self) -> None:
         """Nothing is held."""

@@ -1,7 +1,7 @@
 """A simulated machine with a real agent's core on it.
 
 What is real: every cue goes through `agents.core.step`, and what it answers is done in the order
-of the live runner: the journal first, then the spool, then the executor. What is simulated: the
+of the live runner: the spool first, then the journal, then the executor. What is simulated: the
 processes, the disk (journal, spool and results outlive agent and machine), the network.
 
 An agent may die between any two of these; a machine takes its processes with it and comes back
@@ -137,17 +137,17 @@ class Agent:
     # --- the core --------------------------------------------------------------------------------
 
     def take(self, cue: core.Cue) -> None:
-        """Decide, remember, state, act: in this order."""
+        """Decide, state, remember, act: in this order."""
         host = self._host
         actions = core.step(self._state, cue, now_ms=host.timeline.now_ms)
         if not actions and isinstance(cue, core.Progressed | core.Tick | core.Heard):
             return
         host.may_die()
-        host.disk.keep(self._state)
-        host.may_die()
         for action in actions:
             if isinstance(action, core.State):
                 host.disk.spool.append(host.encoded(action.fact, name=action.id))
+        host.may_die()
+        host.disk.keep(self._state)
         for action in actions:
             host.may_die()
             host.act(action)

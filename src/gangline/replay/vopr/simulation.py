@@ -230,7 +230,8 @@ class Simulation:
                 return f"{host.name} still has something to say"
             if host.live():
                 return f"{host.name} runs {host.live()[0].key}"
-            if set(host.bad) != auditor.model.nodes[host.name].bad:
+            node = auditor.model.nodes.get(host.name)
+            if node is None or set(host.bad) != node.bad:
                 return f"{host.name} has other broken GPUs than anybody knows of"
         lingering = {node for node, _ in auditor.model.lingering} & set(self._core_names())
         if lingering:
