@@ -13,13 +13,14 @@ DIR ?= .gangline
 BENCH ?= bench.json
 SEEDS ?= 100
 FIRST ?= 0
+KILLS ?= 1000
 ROUNDS ?= 14
 AWAY ?= 60
 BIN := .venv/bin
 STAMP := .venv/.stamp
 
-.PHONY: help setup demo up down test lint schemas sim mutants bench chaos-kafka experiments
-.PHONY: lock clean
+.PHONY: help setup demo up down test lint schemas sim mutants bench chaos-kafka chaos-agents
+.PHONY: experiments lock clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +76,10 @@ chaos-kafka: SEEDS = 5
 chaos-kafka: setup ## Break brokers and leaders: SEEDS times (FIRST=N) ROUNDS troubles, AWAY seconds
 	GANGLINE_CHAOS_SEEDS=$(SEEDS) GANGLINE_CHAOS_FIRST=$(FIRST) GANGLINE_CHAOS_ROUNDS=$(ROUNDS) \
 	  GANGLINE_CHAOS_AWAY_S=$(AWAY) $(BIN)/python -m pytest -rA -m kafka
+
+chaos-agents: setup ## Kill a busy agent KILLS times (default 1000), and look for what was lost
+	GANGLINE_KILLS=$(KILLS) $(BIN)/python -m pytest -n 0 -s --timeout=7200 \
+	  tests/agents/test_kill.py -k again_and_again
 
 experiments: setup ## Run the experiments that docs/experiments describes
 	$(BIN)/python -m gangline.replay.experiments

@@ -1,9 +1,14 @@
-"""What docs/agents.md says is what the code does."""
+"""What docs/agents.md and docs/operations.md say is what the code does."""
 
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 from gangline.agents import environment, planning, supervisor
 from gangline.agents.core.model import TRANSITIONS
@@ -11,7 +16,8 @@ from gangline.events.spec import CheckpointSpec, Launch
 from tests.agents import make
 from tests.agents.test_environment import PLACE
 
-PAGE = Path(__file__).parents[2] / "docs" / "agents.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "agents.md"
 
 
 def _diagram() -> str:
@@ -66,3 +72,23 @@ def test_the_numbers_of_the_page_are_those_of_the_supervisor() -> None:
     )
     assert f"is killed after {supervisor.LEFTOVER_KILL_MS // 1000} s" in text
     assert f"`checkpoint.STOPPED` ({supervisor.STOPPED_CODE})" in text
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze here")
+def test_the_unit_of_the_agent_is_one_that_systemd_takes(tmp_path: Path) -> None:
+    """As the page prints it; only the program is one that is there."""
+    text = (ROOT / "docs/operations.md").read_text()
+    unit = text.split("```ini\n")[1].split("```")[0]
+    file = tmp_path / "gangline-agent.service"
+    file.write_text(unit.replace("/opt/gangline/bin/gangline", sys.executable))
+
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(file)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "KillMode=process" in unit
+    assert "gangline-agent.service" not in done.stderr, done.stderr
+    assert done.returncode == 0, done.stderr

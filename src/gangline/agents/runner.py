@@ -14,6 +14,7 @@ import errno
 import fcntl
 import os
 import queue
+import random
 import signal
 import threading
 import time
@@ -337,6 +338,7 @@ def run_agent(settings: AgentSettings) -> None:
 
     AgentError, NodeKeyError, JournalError or LogError when it cannot come up.
     """
+    time.sleep(random.uniform(0, settings.start_spread_s))  # noqa: S311 - no secret
     unseal = KeyStore(settings.seal_keys).unseal if settings.seal_keys else None
     log = open_log(settings.bus, settings.cell, environ=os.environ)
     try:

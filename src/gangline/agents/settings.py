@@ -30,6 +30,8 @@ class AgentSettings:
     scheduler's `lost_after`.
 
     seal_keys: the folder of keys that open sealed private parts of specs, None for no key.
+    start_spread_s: it comes up within this, by chance, so that a fleet after a power cut does not
+    meet the log at once.
 
     supervisor_prefix: words before the supervisor's command (`systemd-run --scope …`). container:
     the command line of docker or podman. cgroup: a folder of cgroup v2 that is ours, for one group
@@ -68,6 +70,7 @@ class AgentSettings:
     max_skew_s: float = 10.0
     keep_s: float = 7 * 24 * 3600.0
     seal_keys: Path | None = None
+    start_spread_s: float = 0.0
     lease_s: float = 60.0
     lease_grace_s: float = 30.0
     metrics_port: int | None = None

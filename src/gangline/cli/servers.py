@@ -266,6 +266,14 @@ class _Seconds(click.ParamType[float]):
     help="A folder of cgroup v2 that is ours; each attempt gets a group there.",
 )
 @click.option("--container", default="docker", show_default=True, help="Or podman; for images.")
+@click.option(
+    "--start-spread",
+    "start_spread_s",
+    type=_Seconds(),
+    default="0s",
+    show_default=True,
+    help="It comes up within this, by chance, so that not all of a fleet do at once.",
+)
 @click.option("--supervisor-prefix", default="", help="Words before it, like `systemd-run …`.")
 @click.option(
     "--seal-keys",
