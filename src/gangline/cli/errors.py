@@ -35,6 +35,7 @@ _CODES: Final = {
     "LogDifferenceError": 1,
     "UnknownLogicError": 1,
     "CheckpointError": 2,
+    "ArchiveError": 2,
     "ChainBrokenError": 1,
     "GanglineError": 1,
     "LogError": 1,

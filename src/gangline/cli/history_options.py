@@ -14,7 +14,16 @@ from gangline.cli.connection import bus_url
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from gangline.events.log import Log
     from gangline.replay.history import Source
+
+_ARCHIVE: Final = "gangline.archive"
+
+
+def _keep_archive(context: click.Context, _: click.Parameter, folder: Path | None) -> None:
+    """Remember the folder for `opened`."""
+    context.meta[_ARCHIVE] = folder
+
 
 _SOURCE: Final = (
     click.option(
@@ -25,6 +34,14 @@ _SOURCE: Final = (
     ),
     click.option("--cell", envvar="GANGLINE_CELL", default="main", show_default=True),
     click.option("--log", "file", type=click.Path(path_type=Path), help="A log file."),
+    click.option(
+        "--archive",
+        envvar="GANGLINE_ARCHIVE",
+        type=click.Path(path_type=Path),
+        expose_value=False,
+        callback=_keep_archive,
+        help="An archive in which the live log's history begins.",
+    ),
 )
 
 
@@ -46,14 +63,22 @@ def opened(bus: str | None, cell: str, file: Path | None) -> Iterator[Source]:
             raise click.UsageError("--bus or --log, not both")
         yield FileSource(file)
         return
-    log = open_log(bus or _bus_of_stack(), cell, environ=os.environ)
+    log = open_log(bus or bus_of_stack(), cell, environ=os.environ)
     try:
-        yield LogSource(log)
+        archive: Path | None = click.get_current_context().meta.get(_ARCHIVE)
+        yield LogSource(log) if archive is None else _archived(archive, cell, log)
     finally:
         log.close()
 
 
-def _bus_of_stack() -> str:
+def _archived(folder: Path, cell: str, log: Log) -> Source:
+    """A history from an archive on."""
+    from gangline.replay.archive import Archive, ArchivedSource  # noqa: PLC0415 - as above
+
+    return ArchivedSource(Archive(folder, cell=cell), log)
+
+
+def bus_of_stack() -> str:
     """The bus of the stack in GANGLINE_DIR, or a usage error."""
     from gangline.client import state_of  # noqa: PLC0415 - HTTP is heavy
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from gangline.cli.history_options import opened, source_options
-from gangline.cli.output import Row, output_options, put_one
+from gangline.cli.connection import bus_url
+from gangline.cli.history_options import bus_of_stack, opened, source_options
+from gangline.cli.output import Column, Row, output_options, put, put_one
 from gangline.cli.progress import Progress
 
 if TYPE_CHECKING:
@@ -156,3 +158,35 @@ def command_whatif(
         raise click.UsageError("nothing comes after --at: name an --until that is later")
     changes = parse_changes(pairs, core.load(past.chunks))
     put_one(what_if(past, changes), output=output, key="seq", text=told)
+
+
+@click.command("archive")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--bus", envvar="GANGLINE_BUS", callback=bus_url, help="A live log.")
+@click.option("--cell", envvar="GANGLINE_CELL", default="main", show_default=True)
+@click.option("--before", metavar="T", help="Only what was appended before T. [default: all]")
+@output_options
+def command_archive(
+    *, folder: Path, bus: str | None, cell: str, before: str | None, output: str | None
+) -> None:
+    """Copy what the archive in FOLDER lacks of a live log; `--archive FOLDER` reads across both."""
+    from gangline.events.bus import open_log  # noqa: PLC0415 - drivers are heavy
+    from gangline.replay.archive import Archive  # noqa: PLC0415
+
+    before_ms = None if before is None else moment_of(before).at_ms
+    log = open_log(bus or bus_of_stack(), cell, environ=os.environ)
+    try:
+        written = Archive(folder, cell=cell).append(log, before_ms=before_ms)
+    finally:
+        log.close()
+    rows = [
+        {
+            "file": str(each.path.relative_to(folder)),
+            "partition": f"{each.partition.topic}-{each.partition.partition}",
+            "first": each.first,
+            "last": each.last,
+        }
+        for each in written
+    ]
+    columns = [Column(name, name.upper()) for name in ("partition", "first", "last", "file")]
+    put(rows, output=output, columns=columns, key="file")

@@ -14,7 +14,13 @@ from gangline.cli.errors import NOT_FOUND
 from gangline.cli.history_options import opened, source_options
 from gangline.cli.output import Column, Row, output_options, put, put_one, say, seconds
 from gangline.cli.progress import Progress
-from gangline.cli.replay_checks import command_check, command_diff, command_whatif, moment_of
+from gangline.cli.replay_checks import (
+    command_archive,
+    command_check,
+    command_diff,
+    command_whatif,
+    moment_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +43,7 @@ def command_replay() -> None:
     """Read a history again: verify it, check it, look into it, compare it."""
 
 
-for _command in (command_check, command_diff, command_whatif):
+for _command in (command_check, command_diff, command_whatif, command_archive):
     command_replay.add_command(_command)
 
 

@@ -1,0 +1,221 @@
+"""A history whose beginning is in files and whose end is in a log, on every bus."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient
+
+from gangline.cli.main import run
+from gangline.events.bus import open_log
+from gangline.events.log import Topic, TopicPartition
+from gangline.events.memory import MemoryLog
+from gangline.replay.archive import ARCHIVED, Archive, ArchivedSource, ArchiveError
+from gangline.replay.history import LogSource, steps
+from gangline.replay.logfile import read_records
+from gangline.replay.verify import verify
+from tests.scheduler.cell import Cell
+from tests.scheduler.toy_core import ToyCore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from gangline.events.log import Log
+
+_cells = itertools.count(1)
+
+
+class Site:
+    """A cell on a bus, and how that bus loses the beginning of its partitions."""
+
+    def __init__(self, bus: str, url: str) -> None:
+        self.bus = bus
+        self.url = url
+        self.name = f"archive-{next(_cells)}"
+        log = MemoryLog(self.name) if bus == "memory" else open_log(url, self.name)
+        self.cell = Cell(log)
+
+    @property
+    def log(self) -> Log:
+        """Its log."""
+        return self.cell.log
+
+    def go_on(self, *jobs: str) -> None:
+        """A leader answers some jobs while nodes beat, and is gone again."""
+        scheduler = self.cell.scheduler(f"of-{jobs[0]}")
+        self.cell.led_by(scheduler)
+        self.cell.admit(f"node-{jobs[0]}")
+        for job in jobs:
+            self.cell.submit(job)
+            self.cell.heartbeat(f"node-{jobs[0]}")
+            self.cell.run(scheduler, ms=200)
+        scheduler.close()
+
+    def forget(self, ends: Mapping[TopicPartition, int]) -> None:
+        """The log loses what is before these offsets."""
+        forgets: dict[str, Callable[[Mapping[TopicPartition, int]], None]] = {
+            "memory": self._forget_memory,
+            "postgres": self._forget_postgres,
+            "kafka": self._forget_kafka,
+        }
+        forgets[self.bus]({p: end for p, end in ends.items() if end})
+
+    def _forget_memory(self, ends: Mapping[TopicPartition, int]) -> None:
+        store: Any = self.log
+        for partition, end in ends.items():
+            kept = store._store.partitions[partition]
+            kept.records = [record for record in kept.records if record.offset >= end]
+            kept.start = end
+
+    def _forget_postgres(self, ends: Mapping[TopicPartition, int]) -> None:
+        with psycopg.connect(self.url) as connection:
+            for partition, end in ends.items():
+                row = {"c": self.name, "t": str(partition.topic), "p": partition.partition}
+                connection.execute(
+                    'DELETE FROM gangline_log.records WHERE "offset" < %(end)s AND partition_id = '
+                    "(SELECT partition_id FROM gangline_log.partitions WHERE cell = %(c)s AND "
+                    "topic = %(t)s AND partition = %(p)s)",
+                    {**row, "end": end},
+                )
+                connection.execute(
+                    "UPDATE gangline_log.partitions SET start_offset = %(end)s "
+                    "WHERE cell = %(c)s AND topic = %(t)s AND partition = %(p)s",
+                    {**row, "end": end},
+                )
+
+    def _forget_kafka(self, ends: Mapping[TopicPartition, int]) -> None:
+        admin = AdminClient({"bootstrap.servers": self.url.removeprefix("kafka://")})
+        gone = [
+            KafkaPartition(f"gangline.{self.name}.{p.topic}", p.partition, end)
+            for p, end in ends.items()
+        ]
+        for done in admin.delete_records(gone).values():
+            done.result()
+
+
+@pytest.fixture(
+    params=[
+        "memory",
+        pytest.param("postgres", marks=pytest.mark.postgres),
+        pytest.param("kafka", marks=pytest.mark.kafka),
+    ]
+)
+def site(request: pytest.FixtureRequest) -> Iterator[Site]:
+    """A cell of its own on each bus in turn."""
+    url = ""
+    if request.param == "postgres":
+        url = request.getfixturevalue("postgres_url")
+    elif request.param == "kafka":
+        url = f"kafka://{request.getfixturevalue('kafka_bootstrap')}"
+    site = Site(request.param, url)
+    yield site
+    site.log.close()
+
+
+def test_a_history_is_read_across_the_seam(site: Site, tmp_path: Path) -> None:
+    """What is archived may go from the log; verify reads the whole history all the same."""
+    archive = Archive(tmp_path, cell=site.name)
+    site.go_on("job-1", "job-2")
+    archive.append(site.log)
+    site.go_on("job-3", "job-4")
+    before = verify(LogSource(site.log), ToyCore())
+    site.forget({p: archive.next_offset(p) for p in site.log.ends(ARCHIVED)})
+
+    assert verify(LogSource(site.log), ToyCore()).difference is not None
+    report = verify(ArchivedSource(archive, site.log), ToyCore())
+
+    assert report.difference is None
+    assert (report.digest, report.facts) == (before.digest, before.facts)
+    assert report.heartbeats == before.heartbeats > 0
+    assert report.unchecked_edges == 0
+
+
+def test_each_run_adds_what_is_new(site: Site, tmp_path: Path) -> None:
+    """Files follow each other without a gap, and what is archived is not read again."""
+    archive = Archive(tmp_path, cell=site.name)
+    site.go_on("job-1")
+    first = archive.append(site.log)
+    assert archive.append(site.log) == []
+    site.go_on("job-2")
+    second = archive.append(site.log)
+
+    decisions = TopicPartition(Topic.DECISIONS, 0)
+    files = archive.segments(decisions)
+    assert [each.path for each in files] == [
+        each.path for each in (*first, *second) if each.partition == decisions
+    ]
+    archived = [record.offset for record in archive.records(decisions)]
+    assert archived == [record.offset for record in LogSource(site.log).decisions()]
+
+
+def test_a_gap_between_archive_and_log_is_said(site: Site, tmp_path: Path) -> None:
+    """Else a history with a hole would be read as if it was whole."""
+    archive = Archive(tmp_path, cell=site.name)
+    site.go_on("job-1")
+    archive.append(site.log)
+    site.go_on("job-2", "job-3")
+    decisions = TopicPartition(Topic.DECISIONS, 0)
+    site.forget({decisions: site.log.ends([Topic.DECISIONS])[decisions] - 1})
+
+    with pytest.raises(ArchiveError, match="the log begins after the archive's end"):
+        list(steps(ArchivedSource(archive, site.log)))
+
+
+def memory_site() -> Site:
+    """A cell in memory with some history."""
+    site = Site("memory", "")
+    site.go_on("job-1", "job-2", "job-3")
+    return site
+
+
+def test_files_hold_so_many_records_and_only_old_ones_if_asked(tmp_path: Path) -> None:
+    """A file of any partition is a log file of its own."""
+    site = memory_site()
+    archive = Archive(tmp_path, cell=site.name)
+    middle_ms = list(LogSource(site.log).decisions())[3].appended_ms
+    written = archive.append(site.log, before_ms=middle_ms, most=2)
+
+    for segment in written:
+        records = list(read_records(segment.path))
+        assert 1 <= len(records) <= 2
+        assert all(record.appended_ms < middle_ms for record in records)
+        assert segment.path.name == f"{segment.first:020d}-{segment.last:020d}.avro"
+    assert list(tmp_path.rglob("*.part")) == []
+
+
+def test_a_changed_archive_is_found_by_verify(tmp_path: Path) -> None:
+    """A missing file is a broken chain; nothing in the folder is trusted."""
+    site = memory_site()
+    archive = Archive(tmp_path, cell=site.name)
+    archive.append(site.log, most=2)
+    archive.segments(TopicPartition(Topic.DECISIONS, 0))[0].path.unlink()
+
+    report = verify(ArchivedSource(archive, site.log), ToyCore())
+
+    assert "seq: expected 1, got 3" in str(report.difference)
+
+
+@pytest.mark.postgres
+def test_the_commands_archive_and_read_across(
+    postgres_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`replay archive`, and `--archive` with any other command of replay."""
+    site = Site("postgres", postgres_url)
+    site.go_on("job-1")
+    where = ["--bus", postgres_url, "--cell", site.name]
+
+    assert run(["replay", "archive", str(tmp_path), *where, "--json"]) == 0
+    assert "decisions-0" in capsys.readouterr().out
+    site.go_on("job-2")
+    site.forget(
+        {p: Archive(tmp_path, cell=site.name).next_offset(p) for p in site.log.ends(ARCHIVED)}
+    )
+    assert run(["replay", "show", "job-1", *where, "--archive", str(tmp_path)]) == 0
+    assert "accepted as number" in capsys.readouterr().out
+    assert run(["replay", "show", "job-1", *where]) == 1
+    site.log.close()
