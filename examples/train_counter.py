@@ -33,14 +33,17 @@ def main() -> int:
             time.sleep(options.step_s)
             _fail_on_purpose(options, step)
             # Everybody leaves after the same step: the flags are added up like the gradients.
-            gradient, stopping, due = ring.sum(
-                [(step + 1) * (ring.rank + 1), bool(stop), ring.rank == 0 and every.due()]
+            ended = bool(options.until) and ring.rank == 0 and Path(options.until).exists()
+            gradient, stopping, due, ended = ring.sum(
+                [(step + 1) * (ring.rank + 1), bool(stop), ring.rank == 0 and every.due(), ended]
             )
             model, step = (model * 31 + gradient) % 1_000_000_007, step + 1
             _log_step(options.step_log, ring.rank, step)
             checkpoint.progress()
             if (due or stopping) and ring.rank == 0:
                 _save(step, model)
+            if ended:
+                break
             if stopping:
                 _say(f"rank {ring.rank} was told to stop, saved at step {step}")
                 return checkpoint.STOPPED
@@ -57,6 +60,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--fail-code", type=int, default=1, help="… with this exit code …")
     parser.add_argument("--fail-attempts", type=int, default=1, help="… in the first attempts")
     parser.add_argument("--step-log", default="")
+    parser.add_argument("--until", default="", help="done as soon as this file is there")
     return parser.parse_args()
 
 
