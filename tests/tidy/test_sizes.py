@@ -21,8 +21,12 @@ SOURCES = {".css", ".html", ".js", ".py", ".scn", ".sh", ".sql", ".toml", ".yaml
 
 
 def _sources() -> list[Path]:
-    """List the files that people write and read as code."""
-    return [path for path in tracked() if path.suffix in SOURCES or path.name == "Makefile"]
+    """List the files that people here write and read as code; `vendor` holds those of others."""
+    return [
+        path
+        for path in tracked()
+        if (path.suffix in SOURCES or path.name == "Makefile") and "vendor" not in path.parts
+    ]
 
 
 def _functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:

@@ -3,6 +3,7 @@
 Answers fold decisions (`replay/moments.py`), so one is made at a time; others wait a little.
 """
 
+import contextlib
 import threading
 import time
 from typing import Annotated, Any, Final
@@ -21,7 +22,7 @@ from gangline.replay.timetravel import When, parse_when
 
 router = APIRouter(prefix="/v1", tags=["history"])
 
-_WAIT_S: Final = 5.0
+_WAIT_S: Final = 20.0
 At = Annotated[
     str,
     Query(
@@ -36,6 +37,7 @@ class Past:
     def __init__(self, log: Log) -> None:
         self._moments = Moments(log)
         self._lock = threading.Lock()
+        self._prepared = False
 
     def state(self, when: When) -> dict[str, Any]:
         """The whole state then, or a problem."""
@@ -49,6 +51,17 @@ class Past:
             raise ProblemError("unavailable", f"the log cannot be read: {error}") from error
         finally:
             self._lock.release()
+
+    def prepare(self) -> None:
+        """Read the whole history once beside what else is done, so that answers come soon."""
+        if not self._prepared:
+            self._prepared = True
+            threading.Thread(target=self._read_all, name="past", daemon=True).start()
+
+    def _read_all(self) -> None:
+        """A log that cannot be read now is read by the first question."""
+        with self._lock, contextlib.suppress(LogError):
+            self._moments.state(When())
 
     def why(self, job: str, when: When) -> dict[str, Any]:
         """Why a job waited then, or what it did; a problem where it was not there."""

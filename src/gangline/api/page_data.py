@@ -77,9 +77,14 @@ def _plain(value: object) -> object:
 
 @router.get("/timeline")
 def timeline(
-    request: Request, views: OpenPage, _: Caller, steps: Annotated[int, Query(ge=10, le=600)] = 240
+    request: Request,
+    views: OpenPage,
+    past: OpenPast,
+    _: Caller,
+    steps: Annotated[int, Query(ge=10, le=600)] = 240,
 ) -> Response:
     """From when to when there is a past, and where in it much happened."""
+    past.prepare()
     (span,) = views.page("span")
     bars: Sequence[Any] = ()
     if span["from_ms"] is not None and span["to_ms"] > span["from_ms"]:
@@ -332,7 +337,7 @@ def decisions(  # noqa: PLR0913, PLR0917 - parameters of a route
     views: OpenPage,
     _: Caller,
     moment: Now,
-    kinds: Words = "",
+    kinds: Annotated[str, Query(max_length=2_000)] = "",
     job: Words = "",
     node: Words = "",
     team: Words = "",
@@ -365,7 +370,11 @@ def usage(
     from_ms, to_ms = _window(moment, hours)
     step_s = max(300, round(hours * 3600 / 200 / 300) * 300)
     rows = views.utilization(from_ms=from_ms, to_ms=to_ms, step_s=step_s)
-    items = [[shapes.ms_of(row["from_at"]), row["account"], row["gpu_ms"]] for row in rows]
+    step_ms = step_s * 1000
+    items = [
+        [(shapes.ms_of(row["from_at"]) or 0) // step_ms * step_ms, row["account"], row["gpu_ms"]]
+        for row in rows
+    ]
     return _answer(request, {"from_ms": from_ms, "to_ms": to_ms, "step_s": step_s, "items": items})
 
 

@@ -119,6 +119,10 @@ class DemoCell:
         self._furnish(self._story)
         while self.world.now_ms < now_ms() - 1_000:
             self.world.run(now_ms())
+        self.hand_on()
+
+    def hand_on(self) -> None:
+        """Have everything read and decided, and put into the log."""
         self.world.flush()
         self._portions.close()
 

@@ -40,12 +40,12 @@ class _Frame:
 
 
 class Moments:
-    """The past of one log."""
+    """The past of one log. frames: the states that are kept, in order."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._every = EVERY_STEPS
-        self._frames: list[_Frame] = []
+        self.frames: list[_Frame] = []
         self._answers: OrderedDict[When, Plain] = OrderedDict()
 
     def state(self, when: When) -> Plain:
@@ -80,19 +80,19 @@ class Moments:
     def _before(self, when: When) -> _Frame | None:
         """The last frame that is not later."""
         if when.seq is not None:
-            index = bisect_right(self._frames, when.seq, key=lambda frame: frame.seq)
+            index = bisect_right(self.frames, when.seq, key=lambda frame: frame.seq)
         elif when.at_ms is not None:
-            index = bisect_right(self._frames, when.at_ms, key=lambda frame: frame.at_ms)
+            index = bisect_right(self.frames, when.at_ms, key=lambda frame: frame.at_ms)
         else:
-            index = len(self._frames)
-        return self._frames[index - 1] if index else None
+            index = len(self.frames)
+        return self.frames[index - 1] if index else None
 
     def _keep(self, follower: Follower, steps: int) -> None:
         """Keep a frame when the last one is far behind; half as many when they get too many."""
-        if steps < (self._frames[-1].steps if self._frames else 0) + self._every:
+        if steps < (self.frames[-1].steps if self.frames else 0) + self._every:
             return
         link = follower.end()
-        self._frames.append(
+        self.frames.append(
             _Frame(
                 at_ms=link.now_ms,
                 seq=link.seq,
@@ -103,8 +103,8 @@ class Moments:
                 chunks=tuple(core.dump(follower.state)),
             )
         )
-        if len(self._frames) > MOST_FRAMES:
-            self._frames = self._frames[1::2]
+        if len(self.frames) > MOST_FRAMES:
+            self.frames = self.frames[1::2]
             self._every *= 2
 
 

@@ -1,24 +1,30 @@
-"""The page at `/`: one HTML file, its style and its scripts, all from this package.
+"""The page at `/`: one HTML file, its styles and its scripts, all from this package.
 
-`index.html` is the frame, `static/` holds everything else; the page reads the same routes as every
-other client and follows `/v1/events`. Nothing is loaded from other sites; the HTML has no script.
+`index.html` is the frame of every page, `static/` holds everything else; what it shows comes from
+`api/page_data.py` and the routes of every other client, and it follows `/v1/events`. Nothing is
+loaded from other sites; the HTML has no script of its own. `static/vendor` holds what others wrote,
+each beside its licence.
 """
 
 from pathlib import Path
 from typing import Final
 
 from fastapi import APIRouter, FastAPI
+from starlette.requests import Request
 from starlette.responses import FileResponse, RedirectResponse
 from starlette.staticfiles import StaticFiles
 
 router = APIRouter(include_in_schema=False)
 
 _HERE: Final = Path(__file__).parent
+_PAGES: Final = (
+    "/queue", "/jobs", "/jobs/{job}", "/teams", "/nodes", "/nodes/{node}", "/decisions",
+)  # fmt: skip
 
 
 @router.get("/")
 def index() -> FileResponse:
-    """The page."""
+    """The frame; which page it shows, its scripts read in the address."""
     return FileResponse(_HERE / "index.html", headers={"Cache-Control": "no-cache"})
 
 
@@ -29,5 +35,11 @@ def favicon() -> RedirectResponse:
 
 
 def mount(app: FastAPI) -> None:
-    """Serve the page's files."""
+    """Serve the page's files, and its frame for each of its addresses."""
+    for path in _PAGES:
+        app.add_route(path, _frame, include_in_schema=False)
     app.mount("/static", StaticFiles(directory=_HERE / "static"), name="static")
+
+
+async def _frame(_: Request) -> FileResponse:
+    return index()

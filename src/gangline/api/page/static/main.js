@@ -1,80 +1,202 @@
-// The page: reads the views, follows decisions, and reads again whatever they may have changed.
+// The page: which part is shown, at which moment, and when it is read again.
 
-import * as feed from "./feed.js";
-import * as fleet from "./fleet.js";
-import * as jobs from "./jobs.js";
-import { calmly, follow, get, signIn } from "./source.js";
-import * as teams from "./teams.js";
+import { calmly, follow, now, page, shown, signIn } from "./data.js";
+import * as decisions from "./page_decisions.js";
+import * as job from "./page_job.js";
+import * as jobs from "./page_jobs.js";
+import * as node from "./page_node.js";
+import * as nodes from "./page_nodes.js";
+import * as overview from "./page_overview.js";
+import * as queue from "./page_queue.js";
+import * as teams from "./page_teams.js";
+import * as timebar from "./timebar.js";
 import { clock, el } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const EVERY_MS = 10_000;
-const CALM_MS = 700;
+const CALM_MS = 1_000;
+const PAGES = { overview, queue, jobs, teams, nodes, decisions };
+const KEYS = { o: "/", q: "/queue", j: "/jobs", t: "/teams", n: "/nodes", d: "/decisions" };
 
-const parts = [
-  async () => numbers(await get("/v1/summary")),
-  async () => fleet.show(await get("/v1/fleet"), $("map"), $("fleet-words")),
-  async () => teams.show((await get("/v1/teams")).items, $("team-rows"), $("team-names")),
-  async () => jobs.showQueue(
-    (await get("/v1/queue?limit=500")).items, $("queue-table"), $("queue-count")),
-  async () => jobs.showJobs(await wantedJobs(), $("jobs-table"), $("jobs-count")),
-];
-
-function numbers(found) {
-  const of = (rows, key, word) => (rows.find((row) => row[key] === word) || { jobs: 0 }).jobs;
-  const waiting = found.queue.reduce((sum, row) => sum + row.jobs, 0);
-  const shown = [
-    [found.fleet.held, "GPUs held"],
-    [found.fleet.free, "free"],
-    [found.fleet.unhealthy, "unhealthy"],
-    [found.fleet.total, "in all"],
-    [of(found.jobs, "state", "running"), "jobs running"],
-    [waiting, "waiting"],
-  ];
-  $("numbers").replaceChildren(...shown.map(
-    ([value, word]) => el("div", {}, el("dt", {}, word), el("dd", {}, String(value)))));
-  const lag = Math.max(0, ...found.projections.map((view) => view.lag_s || 0));
-  const stuck = found.projections.filter((view) => view.problem);
-  document.title = `${found.fleet.held}/${found.fleet.total} · Gangline`;
-  const behind = lag > 3 ? `views ${Math.round(lag)} s behind` : "";
-  say(stuck.length ? `view ${stuck[0].view} is stuck` : behind);
-}
-
-async function wantedJobs() {
-  const wanted = new FormData($("filter"));
-  const query = new URLSearchParams({ limit: "300" });
-  for (const key of ["state", "team"]) if (wanted.get(key)) query.set(key, wanted.get(key));
-  const text = String(wanted.get("text")).trim().toLowerCase();
-  const rows = (await get(`/v1/jobs?${query}`)).items;
-  return text ? rows.filter((row) => row.job.toLowerCase().includes(text)) : rows;
-}
-
+let current = null;
 let connected = "connecting";
-function say(trouble) {
-  $("live").className = trouble && connected === "live" ? "" : connected;
-  const word = { live: "live", dead: "not reachable, trying again" }[connected] || connected;
-  $("live-text").textContent = trouble || `${word} · ${clock(Date.now())}`;
+
+/** The parameters of the address without the moment; parts of the page keep theirs there. */
+const query = () => {
+  const found = Object.fromEntries(new URLSearchParams(location.search));
+  delete found.at;
+  return found;
+};
+
+/** Put parameters into the address, so that what is seen can be shared; none for empty ones. */
+function setQuery(changes) {
+  const wanted = new URLSearchParams(location.search);
+  for (const [key, value] of Object.entries(changes)) {
+    if (value === "" || value === null) wanted.delete(key);
+    else wanted.set(key, value);
+  }
+  history.replaceState(null, "", `${location.pathname}${wanted.size ? `?${wanted}` : ""}`);
+}
+
+function open(path) {
+  const to = new URL(path, location.href);
+  if (shown.at !== null) to.searchParams.set("at", shown.at);
+  history.pushState(null, "", to.pathname + to.search);
+  enter();
+}
+
+function route() {
+  const [first, ...rest] = location.pathname.split("/").filter(Boolean);
+  const name = rest.map(decodeURIComponent).join("/");
+  if (first === "jobs" && name) return [job, "jobs", name];
+  if (first === "nodes" && name) return [node, "nodes", name];
+  return [PAGES[first || "overview"] || overview, first || "overview", ""];
+}
+
+/** Show the part that the address names. */
+async function enter() {
+  const at = new URLSearchParams(location.search).get("at");
+  shown.at = at ? timebar.parse(at) : null;
+  if (Number.isNaN(shown.at)) shown.at = null;
+  const [part, place, name] = route();
+  for (const link of document.querySelectorAll("nav a")) {
+    if (link.dataset.page === place) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  const root = $("page");
+  document.title = `${part.title(name)} · Gangline`;
+  root.replaceChildren(el("h1", { class: "sr" }, part.title(name)));
+  $("tip").hidden = true;
+  window.scrollTo(0, 0);
+  const context = { root, name, open, query, setQuery, again: () => refresh() };
+  current = part.build(context);
+  timebar.draw();
+  status();
+  await refresh();
 }
 
 async function refresh() {
-  const done = await Promise.allSettled(parts.map((part) => part()));
-  const failed = done.find((part) => part.status === "rejected");
-  if (failed) say(failed.reason.message);
+  const mine = current;
+  try {
+    await mine.refresh();
+    $("fresh").textContent = shown.at === null ? `Read at ${clock(Date.now())}` : "";
+    if (connected === "failed") connected = "live";
+    fault("");
+  } catch (error) {
+    if (mine !== current) return;
+    if (error.status === 401) {
+      location.reload();
+      return;
+    }
+    fault(error.message);
+  }
+  status();
 }
 
-const soon = calmly(refresh, CALM_MS);
+function fault(words) {
+  let box = $("trouble");
+  if (!words) {
+    if (box) box.remove();
+    return;
+  }
+  if (!box) {
+    box = el("p", { id: "trouble", class: "why", role: "alert" });
+    $("page").prepend(box);
+  }
+  box.textContent = words;
+}
 
-fleet.legend($("legend"));
-$("map").addEventListener("pointermove", (event) => fleet.hover(event, $("map"), $("fleet-words")));
-$("filter").addEventListener("input", soon);
-$("filter").addEventListener("submit", (event) => event.preventDefault());
-window.addEventListener("resize", soon);
-await signIn($("sign-in"), $("sign-in-form"), $("sign-in-words"));
+function status() {
+  const word = shown.at !== null ? "paused" : connected;
+  $("live").className = word;
+  $("live-text").textContent =
+    {
+      live: "live",
+      dead: "not reachable, trying again",
+      paused: "paused in the past",
+    }[word] || word;
+}
+
+function travel(at) {
+  setQuery({ at });
+  shown.at = at;
+  timebar.draw();
+  status();
+  if (current.moved) current.moved();
+  refresh();
+}
+
+const soon = calmly(async () => {
+  if (shown.at === null && !document.hidden) await refresh();
+}, CALM_MS);
+
+function listen() {
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest ? event.target.closest("a[href^='/']") : null;
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey || link.download) return;
+    if (link.getAttribute("href").startsWith("/static")) return;
+    event.preventDefault();
+    open(link.getAttribute("href"));
+  });
+  window.addEventListener("popstate", enter);
+  $("find").addEventListener("submit", async (event) => {
+    event.preventDefault();
+    await find(new FormData(event.target).get("job").trim());
+  });
+  $("look").addEventListener("click", () => {
+    const root = document.documentElement;
+    root.dataset.look = root.dataset.look === "dark" ? "light" : "dark";
+    localStorage.setItem("gangline-look", root.dataset.look);
+    if (current.drawn) current.drawn();
+    refresh();
+  });
+  document.addEventListener("keydown", keys);
+}
+
+async function find(text) {
+  if (!text) return;
+  const known = await page(`nodes/${encodeURIComponent(text)}`).catch(() => null);
+  open(known ? `/nodes/${encodeURIComponent(text)}` : `/jobs?text=${encodeURIComponent(text)}`);
+}
+
+let went = false;
+function keys(event) {
+  const typing = event.target.closest && event.target.closest("input, select, textarea, dialog");
+  if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+  const button = { "[": "before", "]": "after", ",": "minute-before", ".": "minute-after" }[
+    event.key
+  ];
+  if (button) $(button).click();
+  else if (event.key === "/") {
+    event.preventDefault();
+    $("find").elements.job.focus();
+  } else if (event.key === "g") {
+    went = true;
+    setTimeout(() => {
+      went = false;
+    }, 1200);
+    return;
+  } else if (went && KEYS[event.key]) open(KEYS[event.key]);
+  went = false;
+}
+
+shown.who = await signIn($("sign-in"), $("sign-in-form"), $("sign-in-words"));
+listen();
+timebar.begin(travel);
+timebar.refresh().catch(() => {});
+await enter();
+document.body.dataset.ready = String(now());
 setInterval(soon, EVERY_MS);
-await refresh();
-const found = await get("/v1/summary").catch(() => null);
+setInterval(() => timebar.refresh().catch(() => {}), 3 * EVERY_MS);
 follow({
-  after: found ? feed.beginning(found.projections) : "end",
-  heard: (row) => { feed.add(row, $("feed-list")); soon(); },
-  state: (word) => { connected = word; say(""); if (word === "live") soon(); },
+  heard: (row) => {
+    if (shown.at !== null) return;
+    if (current.heard) current.heard(row);
+    soon();
+  },
+  state: (word) => {
+    connected = word;
+    status();
+    if (word === "live") soon();
+  },
 });

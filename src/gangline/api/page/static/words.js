@@ -1,54 +1,141 @@
-// Words and small elements that all parts of the page share.
+// Words, numbers and small elements that all parts of the page share.
+
+const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+const SVG = "http://www.w3.org/2000/svg";
+
+/** Text of others, with what cannot be seen or turns text around shown as a box. */
+export const inert = (text) => String(text).replace(UNSEEN, "▯");
 
 /** An element with attributes and children; texts are always texts, never HTML. */
 export function el(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
+  return dress(document.createElement(name), attributes, children);
+}
+
+/** The same for pictures. */
+export function svg(name, attributes = {}, ...children) {
+  return dress(document.createElementNS(SVG, name), attributes, children);
+}
+
+function dress(made, attributes, children) {
   for (const [key, value] of Object.entries(attributes)) {
     if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
-    else if (value !== null && value !== undefined) made.setAttribute(key, value);
+    else if (value !== null && value !== undefined && value !== false) {
+      made.setAttribute(key, value === true ? "" : value);
+    }
   }
-  made.append(...children.filter((child) => child !== null && child !== undefined));
+  for (const child of children.flat()) {
+    if (child === null || child === undefined || child === "") continue;
+    made.append(child instanceof Node ? child : inert(child));
+  }
   return made;
 }
 
-/** `1h30m` of seconds. */
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const tenth = new Intl.NumberFormat("en", { maximumFractionDigits: 1, minimumFractionDigits: 1 });
+
+/** `1,234`. */
+export const num = (value) =>
+  value === null || value === undefined ? "" : whole.format(Math.round(value) || 0);
+
+/** `93.4 %`. */
+export const percent = (part, all) =>
+  all ? `${tenth.format(Math.round((1000 * part) / all) / 10 || 0)} %` : "–";
+
+/** GPU-milliseconds as GPU-hours. */
+export function gpuHours(ms) {
+  const hours = ms / 3600000;
+  return Math.abs(hours) < 10 ? tenth.format(hours) : whole.format(hours);
+}
+
+/** `1h 30m` of seconds. */
 export function span(seconds) {
   if (seconds === null || seconds === undefined) return "";
   let left = Math.max(0, Math.round(seconds));
   const parts = [];
-  for (const [unit, size] of [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]]) {
+  for (const [unit, size] of [
+    ["d", 86400],
+    ["h", 3600],
+    ["m", 60],
+    ["s", 1],
+  ]) {
     const count = Math.floor(left / size);
     left -= count * size;
     if (count) parts.push(`${count}${unit}`);
   }
-  return parts.slice(0, 2).join("") || "0s";
+  return parts.slice(0, 2).join(" ") || "0s";
 }
 
-/** How long ago a time was, or how far ahead it is. */
-export function ago(moment) {
-  if (!moment) return "";
-  const passed = (Date.now() - new Date(moment).getTime()) / 1000;
+/** Milliseconds of whatever names a moment; null for none. */
+export function millis(moment) {
+  if (moment === null || moment === undefined || moment === "") return null;
+  return typeof moment === "number" ? moment : new Date(moment).getTime();
+}
+
+/** How long before (or after) the moment that is shown. */
+export function ago(moment, from) {
+  const at = millis(moment);
+  if (at === null) return "";
+  const passed = (from - at) / 1000;
   return passed < -1 ? `in ${span(-passed)}` : span(passed);
 }
 
-/** The time of day. */
-export function clock(moment) {
-  return new Date(moment).toLocaleTimeString([], { hour12: false });
+/** `03:04:05`, UTC. */
+export const clock = (moment) => new Date(millis(moment)).toISOString().slice(11, 19);
+
+/** `30 Nov 03:04`, UTC. */
+export function day(moment) {
+  const at = new Date(millis(moment));
+  const month = at.toLocaleString("en", { month: "short", timeZone: "UTC" });
+  return `${at.getUTCDate()} ${month} ${at.toISOString().slice(11, 16)}`;
 }
 
-/** A state as a tag. */
-export function tag(word) {
-  return el("span", { class: `tag ${word}` }, word);
+/** `2026-11-30 03:04:05`, UTC. */
+export const exact = (moment) =>
+  new Date(millis(moment)).toISOString().slice(0, 19).replace("T", " ");
+
+/** A time that says all of itself when pointed at. */
+export function time(moment, words = day) {
+  const at = millis(moment);
+  if (at === null) return "";
+  return el("time", { datetime: new Date(at).toISOString(), title: `${exact(at)} UTC` }, words(at));
 }
 
-/** Fill a table: columns are {title, cell(row) -> text or element, number, words}. */
-export function fill(table, columns, rows, empty) {
-  const head = el("tr", {}, ...columns.map(
-    (column) => el("th", { scope: "col", class: column.number ? "number" : null }, column.title)));
-  const body = rows.map((row) => el("tr", {}, ...columns.map((column) => el(
-    "td", { class: column.number ? "number" : column.words ? "words" : null }, column.cell(row)))));
-  if (!rows.length) {
-    body.push(el("tr", {}, el("td", { colspan: columns.length, class: "words" }, empty)));
-  }
-  table.replaceChildren(el("thead", {}, head), el("tbody", {}, ...body));
+/** A state, class or health: a sign and its word. */
+export const tag = (word) => el("span", { class: `tag ${word}` }, word);
+
+/** A link to a job, node or team, that keeps the moment. */
+export const jobLink = (job) => link(`/jobs/${encodeURIComponent(job)}`, job);
+export const nodeLink = (node) => link(`/nodes/${encodeURIComponent(node)}`, node);
+export const teamLink = (team) => link(`/queue?team=${encodeURIComponent(team)}`, team);
+
+function link(to, words) {
+  return el("a", { href: to, class: "name" }, el("bdi", {}, words));
+}
+
+/** A panel with a title and tools. */
+export function panel(width, title, tools, ...children) {
+  const head = el("header", {}, el("h2", {}, title), el("div", { class: "tools" }, ...tools));
+  return el("section", { class: `panel ${width}`, "aria-label": title }, head, ...children);
+}
+
+/** What stands where nothing is yet: what to do first. */
+export function empty(words, command) {
+  return el("p", { class: "empty" }, words, " ", command ? el("code", {}, command) : null);
+}
+
+/** Definition tiles: [value, word, more]. */
+export function tiles(rows) {
+  return el(
+    "dl",
+    { class: "tiles" },
+    rows.map(([value, word, more, unit]) =>
+      el(
+        "div",
+        {},
+        el("dt", {}, word),
+        el("dd", {}, value, unit ? el("small", {}, ` ${unit}`) : null),
+        more ? el("dd", { class: "more" }, more) : null,
+      ),
+    ),
+  );
 }

@@ -1,0 +1,417 @@
+// Overview: how much of the fleet is used and by whom, where what stands, and what is wrong.
+
+import { CAUSES, reading, stacked, useBar } from "./charts.js";
+import * as csv from "./csv.js";
+import { now, page, shown } from "./data.js";
+import { FleetMap, KINDS, teamColour } from "./fleetmap.js";
+import { QUIET, item } from "./tell.js";
+import {
+  ago,
+  day,
+  el,
+  empty,
+  nodeLink,
+  num,
+  panel,
+  percent,
+  tag,
+  teamLink,
+  tiles,
+} from "./words.js";
+
+const FEED = 14;
+const HOURS = [
+  ["24", "a day"],
+  ["168", "a week"],
+  ["720", "30 days"],
+];
+
+export const title = () => "Overview";
+
+export function build({ root, open, query, setQuery }) {
+  const parts = { query, setQuery, hours: query().hours || "168", made: null };
+  parts.numbers = el("div", { class: "grid" });
+  parts.under = el(
+    "p",
+    { class: "under", role: "status" },
+    "Point at a GPU; click opens its node.",
+  );
+  parts.map = new FleetMap({
+    opened: (node) => open(`/nodes/${encodeURIComponent(node)}`),
+    said: (words) => {
+      parts.under.textContent = words;
+    },
+  });
+  parts.map.mode = query().colour || "state";
+  parts.legend = el("ul", { class: "legend", "aria-label": "What the colours mean" });
+  parts.chart = el("div", { class: "chart" });
+  parts.reading = el("ul", { class: "legend", "aria-label": "Use by cause" });
+  parts.teams = el("div", { class: "bars" });
+  parts.alarms = el("div", { class: "scroll" });
+  parts.feed = el("ol", { class: "feed" });
+  root.append(parts.numbers, lay(parts));
+  return {
+    refresh: () => refresh(parts),
+    moved: () => {
+      parts.used = 0;
+    },
+    drawn: () => {
+      parts.used = 0;
+      parts.map.draw();
+      legend(parts);
+    },
+    heard: (row) => heard(parts, row),
+  };
+}
+
+function lay(parts) {
+  const modes = el(
+    "div",
+    { class: "chips" },
+    [
+      ["state", "State"],
+      ["team", "Team"],
+    ].map(([mode, words]) =>
+      el(
+        "button",
+        {
+          type: "button",
+          "data-mode": mode,
+          "aria-pressed": String(parts.map.mode === mode),
+          onclick: () => recolour(parts, mode),
+        },
+        words,
+      ),
+    ),
+  );
+  parts.modes = modes;
+  const zoom = [
+    ["−", -1, "Smaller"],
+    ["+", 1, "Larger"],
+  ].map(([words, by, label]) =>
+    el(
+      "button",
+      {
+        type: "button",
+        "aria-label": label,
+        onclick: () => parts.map.zoomed(by),
+      },
+      words,
+    ),
+  );
+  const hours = el(
+    "select",
+    {
+      "aria-label": "How far back",
+      onchange: (event) => {
+        parts.hours = event.target.value;
+        parts.used = 0;
+        parts.setQuery({ hours: parts.hours });
+        refresh(parts);
+      },
+    },
+    HOURS.map(([value, words]) => el("option", { value, selected: value === parts.hours }, words)),
+  );
+  return el(
+    "div",
+    { class: "grid below" },
+    el(
+      "div",
+      { class: "w8 stack" },
+      panel(
+        "",
+        "Fleet",
+        [modes, ...zoom, csv.button("fleet", () => parts.map.csv())],
+        parts.map.element,
+        parts.map.aside,
+        parts.legend,
+        parts.under,
+      ),
+      panel(
+        "",
+        "Use by cause",
+        [hours, csv.button("use", () => useRows(parts))],
+        parts.chart,
+        parts.reading,
+      ),
+    ),
+    el(
+      "div",
+      { class: "w4 stack" },
+      panel(
+        "",
+        "Who uses, borrows and lends",
+        [csv.button("teams", () => teamRows(parts))],
+        parts.teams,
+      ),
+      panel("", "What is wrong", [csv.button("alarms", () => alarmRows(parts))], parts.alarms),
+    ),
+    panel("", "Latest decisions", [el("a", { href: "/decisions" }, "all")], parts.feed),
+  );
+}
+
+async function refresh(parts) {
+  const asked = [page("overview"), page("fleet")];
+  if (!(now() - (parts.used || 0) < 60_000)) asked.push(page("usage", { hours: parts.hours }));
+  const [found, fleet, usage] = await Promise.all(asked);
+  parts.found = found;
+  numbers(parts, found);
+  parts.map.show(fleet);
+  legend(parts);
+  teams(parts, found.teams);
+  alarms(parts, found.alarms);
+  if (usage) {
+    parts.used = now();
+    parts.usage = usage;
+    use(parts);
+  }
+  const kinds = shown.at !== null || !parts.feed.children.length;
+  if (kinds) parts.feed.replaceChildren(...(await latest()).map(item));
+}
+
+async function latest() {
+  const rows = (await page("decisions", { limit: 120 })).items;
+  return rows.filter(loud).slice(0, FEED);
+}
+
+function numbers(parts, found) {
+  const { fleet } = found;
+  const of = (state) => (found.jobs.find((row) => row.state === state) || { jobs: 0 }).jobs;
+  const waiting = found.queue.reduce((sum, row) => sum + row.jobs, 0);
+  const wanted = found.queue.reduce((sum, row) => sum + row.gpus, 0);
+  const loans = found.teams.reduce((sum, row) => sum + (row.parent ? 0 : row.borrowed), 0);
+  parts.numbers.replaceChildren(
+    tiles([
+      [
+        percent(fleet.held, fleet.total),
+        "GPUs in use",
+        `${num(fleet.held)} of ${num(fleet.total)}`,
+      ],
+      [num(fleet.free), "GPUs free", `on ${num(fleet.nodes)} nodes`],
+      [num(fleet.unhealthy), "GPUs unhealthy", `${num(found.alarms.length)} nodes need a look`],
+      [
+        num(of("running")),
+        "jobs running",
+        `${num(of("starting"))} starting, ` + `${num(of("preempting"))} stopping`,
+      ],
+      [num(waiting), "jobs waiting", `for ${num(wanted)} GPUs`],
+      [num(loans), "GPUs borrowed", "beyond guarantees"],
+    ]),
+  );
+}
+
+function recolour(parts, mode) {
+  parts.map.mode = mode;
+  parts.map.lit = null;
+  for (const button of parts.modes.children) {
+    button.setAttribute("aria-pressed", String(button.dataset.mode === mode));
+  }
+  parts.setQuery({ colour: mode === "state" ? "" : mode });
+  parts.map.draw();
+  legend(parts);
+}
+
+function legend(parts) {
+  const { map } = parts;
+  if (!map.fleet) return;
+  if (map.mode === "team") {
+    const gpus = new Map();
+    for (const [, team, count] of map.fleet.jobs) gpus.set(team, (gpus.get(team) || 0) + count);
+    parts.legend.replaceChildren(
+      ...map.teams.map((team) =>
+        el(
+          "li",
+          {},
+          el(
+            "button",
+            {
+              type: "button",
+              "aria-pressed": String(map.lit === team),
+              onclick: () => {
+                map.lit = map.lit === team ? null : team;
+                map.draw();
+                legend(parts);
+              },
+            },
+            swatch(teamColour(map.teams, team)),
+            team,
+            el("span", { class: "quiet" }, num(gpus.get(team))),
+          ),
+        ),
+      ),
+    );
+    return;
+  }
+  const counts = {};
+  for (const row of map.rows()) {
+    for (const [key, count] of Object.entries(row.counts)) counts[key] = (counts[key] || 0) + count;
+  }
+  const style = getComputedStyle(document.documentElement);
+  parts.legend.replaceChildren(
+    ...KINDS.filter(([letter]) => counts[letter] || "r.".includes(letter)).map(
+      ([letter, word, colour]) =>
+        el(
+          "li",
+          {},
+          swatch(style.getPropertyValue(colour)),
+          word,
+          el("span", { class: "quiet" }, num(counts[letter] || 0)),
+        ),
+    ),
+  );
+}
+
+function swatch(colour) {
+  const made = el("i", { class: "swatch" });
+  made.style.background = colour;
+  return made;
+}
+
+function teams(parts, rows) {
+  if (!rows.length) {
+    parts.teams.replaceChildren(
+      empty("No team is set yet. Make one:", "gangline team vision --guaranteed 64"),
+    );
+    return;
+  }
+  const most = Math.max(...rows.map((team) => Math.max(team.used, team.guaranteed)));
+  const ordered = [...rows].sort((a, b) => b.used - a.used);
+  parts.teams.replaceChildren(
+    ...ordered.map((team) =>
+      el(
+        "div",
+        { class: "bar-row" },
+        teamLink(team.team),
+        useBar(team, most),
+        el(
+          "span",
+          { class: "figures", title: "used of guaranteed; borrowed or lent" },
+          el("b", {}, num(team.used)),
+          el("span", { class: "quiet" }, ` / ${num(team.guaranteed)} `),
+          team.borrowed ? `+${num(team.borrowed)}` : team.lent ? `−${num(team.lent)}` : "",
+        ),
+      ),
+    ),
+    el(
+      "p",
+      { class: "quiet" },
+      "GPUs used / guaranteed, + borrowed (striped), − lent. " + "The stroke marks the guarantee.",
+    ),
+  );
+}
+
+function alarms(parts, rows) {
+  if (!rows.length) {
+    parts.alarms.replaceChildren(
+      el("p", { class: "empty" }, "Nothing. All nodes are well and open."),
+    );
+    return;
+  }
+  const body = rows
+    .slice(0, 60)
+    .map((row) =>
+      el(
+        "tr",
+        {},
+        el("td", {}, nodeLink(row.node)),
+        el(
+          "td",
+          {},
+          row.health !== "well"
+            ? tag(row.health)
+            : row.service !== "open"
+              ? tag(row.service)
+              : `${row.bad} GPU${row.bad > 1 ? "s" : ""} out`,
+        ),
+        el("td", { class: "quiet" }, row.health !== "well" ? row.health_cause : row.service_cause),
+        el(
+          "td",
+          { class: "number quiet" },
+          ago(
+            row.health !== "well"
+              ? row.health_since
+              : row.service !== "open"
+                ? row.service_since
+                : null,
+            now(),
+          ),
+        ),
+      ),
+    );
+  parts.alarms.replaceChildren(
+    el(
+      "table",
+      {},
+      el("caption", { class: "sr" }, "Nodes that need a look"),
+      el(
+        "thead",
+        { class: "sr" },
+        el(
+          "tr",
+          {},
+          ["node", "what", "why", "for"].map((word) => el("th", { scope: "col" }, word)),
+        ),
+      ),
+      el("tbody", {}, body),
+    ),
+  );
+}
+
+function use(parts) {
+  if (!parts.usage.items.length) {
+    parts.chart.replaceChildren(empty("No GPU-time yet in this window."));
+    parts.reading.replaceChildren();
+    return;
+  }
+  const read = (index, made) => parts.reading.replaceChildren(...reading(made, index));
+  const { made } = stacked(parts.chart, parts.usage, read);
+  parts.made = made;
+  read(null, made);
+}
+
+/** Whether a decision is worth a line here; that a finished gang is out, its end says too. */
+const loud = (row) =>
+  !QUIET.includes(row.kind) && !(row.kind === "GangReleased" && row.detail.cause === "finished");
+
+function heard(parts, row) {
+  if (!loud(row)) return;
+  const line = item(row);
+  line.classList.add("new");
+  parts.feed.prepend(line);
+  while (parts.feed.children.length > FEED) parts.feed.lastChild.remove();
+}
+
+const useRows = (parts) => ({
+  head: ["from", ...CAUSES.map(([name]) => `${name} (GPUs)`)],
+  rows: parts.made
+    ? parts.made.times.map((at, i) => [
+        day(at * 1000),
+        ...parts.made.layers.map((layer) => layer[i]),
+      ])
+    : [],
+});
+
+const teamRows = (parts) => ({
+  head: ["team", "guaranteed", "used", "guaranteed_used", "borrowed", "lent", "queued"],
+  rows: parts.found.teams.map((t) => [
+    t.team,
+    t.guaranteed,
+    t.used,
+    t.guaranteed_used,
+    t.borrowed,
+    t.lent,
+    t.queued,
+  ]),
+});
+
+const alarmRows = (parts) => ({
+  head: ["node", "health", "service", "gpus_out", "health_cause", "service_cause"],
+  rows: parts.found.alarms.map((a) => [
+    a.node,
+    a.health,
+    a.service,
+    a.bad,
+    a.health_cause,
+    a.service_cause,
+  ]),
+});

@@ -1,0 +1,86 @@
+// Tables: columns that can be sorted and left out, rows with links.
+
+import { el, inert } from "./words.js";
+
+/**
+ * Fill a table. columns: {key, title, cell(row), number, words, small}. order: key, or -key for
+ * descending. sort: called with a new order; columns with `fixed` cannot be sorted by.
+ */
+export function fill(table, { columns, rows, none, caption, order, sort }) {
+  const head = el(
+    "tr",
+    {},
+    columns.map((column) => heading(column, order, sort)),
+  );
+  const body = rows.map((row) =>
+    el(
+      "tr",
+      {},
+      columns.map((column) => el("td", { class: classes(column) }, column.cell(row))),
+    ),
+  );
+  if (!rows.length) body.push(el("tr", {}, el("td", { colspan: columns.length }, none)));
+  table.replaceChildren(
+    el("caption", { class: "sr" }, caption),
+    el("thead", {}, head),
+    el("tbody", {}, body),
+  );
+}
+
+const classes = (column) =>
+  [column.number ? "number" : "", column.words ? "words" : "", column.small ? "hide-small" : ""]
+    .filter(Boolean)
+    .join(" ") || null;
+
+function heading(column, order, sort) {
+  const is = order && order.replace("-", "") === column.key;
+  const down = is && order.startsWith("-");
+  const title =
+    sort && !column.fixed
+      ? el(
+          "button",
+          { type: "button", onclick: () => sort(is && !down ? `-${column.key}` : column.key) },
+          column.title,
+          is ? (down ? " ↓" : " ↑") : "",
+        )
+      : column.title;
+  const way = is ? (down ? "descending" : "ascending") : null;
+  return el("th", { scope: "col", class: classes(column), "aria-sort": way }, title);
+}
+
+/** Rows sorted here, by a column's `by(row)` or its key. */
+export function sorted(rows, columns, order) {
+  const key = order.replace("-", "");
+  const column = columns.find((each) => each.key === key) || {};
+  const of = column.by || ((row) => row[key]);
+  const way = order.startsWith("-") ? -1 : 1;
+  return [...rows].sort((a, b) => {
+    const [x, y] = [of(a), of(b)];
+    if (x === y) return 0;
+    if (x === null || x === undefined) return 1;
+    if (y === null || y === undefined) return -1;
+    if (typeof x === "number") return way * (x - y);
+    return way * String(x).localeCompare(String(y), "en", { numeric: true });
+  });
+}
+
+/** A labelled select. options: [value, words]. */
+export function choice(label, name, options, value, changed) {
+  const select = el(
+    "select",
+    { name, onchange: (event) => changed(event.target.value) },
+    options.map(([key, words]) => el("option", { value: key, selected: key === value }, words)),
+  );
+  return el("label", {}, label, select);
+}
+
+/** A labelled field that is heard while it is typed into. */
+export function typed(label, name, value, changed) {
+  const input = el("input", { name, value: inert(value || ""), autocomplete: "off", size: 16 });
+  let timer = null;
+  input.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => changed(input.value.trim()), 250);
+  });
+  return el("label", {}, label, input);
+}

@@ -1,0 +1,140 @@
+// Decisions in words: a verb, and more.
+
+import { clock, day, el, jobLink, nodeLink, span, time } from "./words.js";
+
+/** Kinds that say little to people; the feed leaves them out unless they are asked for. */
+export const QUIET = [
+  "MembersReady",
+  "CheckpointRecorded",
+  "WaitCauseChanged",
+  "NodeBooted",
+  "InputRejected",
+  "MemberEnded",
+  "QueueConsidered",
+];
+
+/** Kinds by what people look for. */
+export const GROUPS = {
+  jobs: [
+    "JobQueued",
+    "JobRejected",
+    "JobHeld",
+    "JobReleased",
+    "JobRequeued",
+    "JobFinished",
+    "PriorityChanged",
+  ],
+  starts: ["GangPlaced", "GangStarted", "GangStartAborted", "MembersReady"],
+  preemptions: ["GangPreempted", "GangStopping", "GangReleased"],
+  faults: ["NodeHealthChanged", "GpuWithdrawn", "GpuReturned", "GangStartAborted", "MemberEnded"],
+  operators: [
+    "NodeServiceChanged",
+    "TeamChanged",
+    "PolicyChanged",
+    "NodeAdded",
+    "NodeDropped",
+    "MaintenanceAnnounced",
+  ],
+  plans: ["ReservationPlanned", "ReservationReleased", "WaitCauseChanged"],
+  checkpoints: ["CheckpointRecorded"],
+  scheduler: ["LeadershipTaken", "LogicUpgraded", "InputRejected"],
+};
+
+const WORDS = {
+  JobQueued: (d) => ["queued", d.spec ? `${d.spec.gpus} GPUs for ${d.spec.team}` : ""],
+  JobRejected: (d) => ["rejected", d.text],
+  JobHeld: (d) => ["held", d.why],
+  JobReleased: () => ["released", ""],
+  JobRequeued: (d) => ["queued again", `after ${d.cause}`],
+  JobFinished: (d) => [d.outcome, d.reason],
+  GangPlaced: (d) => ["placed", `attempt ${d.attempt} on ${seats(d)}`],
+  GangStarted: (d) => ["started", d.resumed_ms ? `resumed at ${span(d.resumed_ms / 1000)}` : ""],
+  GangStartAborted: (d) => ["start aborted", d.why],
+  GangPreempted: (d) => ["preempted", `for ${d.claimant} (${d.cause})`],
+  GangStopping: (d) => ["stopping", d.cause],
+  GangReleased: (d) => [
+    "out",
+    [d.cause, d.lost_gpu_ms ? `${span(d.lost_gpu_ms / 1000)} of GPU time lost` : ""]
+      .filter(Boolean)
+      .join(", "),
+  ],
+  MemberEnded: (d) => ["member ended", `code ${d.code} on ${d.node}`],
+  NodeAdded: (d) => ["joined", `${d.gpus} GPUs`],
+  NodeHealthChanged: (d) => [d.health, d.cause],
+  NodeServiceChanged: (d) => [d.service, [d.cause, d.by].filter(Boolean).join(", by ")],
+  TeamChanged: (d) => ["team", `${d.guaranteed} GPUs guaranteed`],
+  MembersReady: (d) => ["ready", few(d.nodes || [])],
+  CheckpointRecorded: (d) => ["saved", `${span(d.productive_ms / 1000)} of work`],
+  WaitCauseChanged: (d) => [`waits: ${d.cause}`, d.text],
+  PriorityChanged: () => ["in another class", ""],
+  ReservationPlanned: (d) => [
+    "has a place kept",
+    `${d.kind}${d.start_ms ? `, from ${day(d.start_ms)}` : ""}`,
+  ],
+  ReservationReleased: (d) => ["has no place kept any more", d.why],
+  MaintenanceAnnounced: (d) => ["maintenance announced", d.why],
+  NodeBooted: (d) => ["came up", d.address],
+  GpuWithdrawn: (d) => [`GPU ${d.gpu} is out`, d.fault],
+  GpuReturned: (d) => [`GPU ${d.gpu} is back`, ""],
+  QueueConsidered: () => ["the queue was considered again", "nothing followed"],
+  PolicyChanged: (d) => ["policy", Object.keys(d.values || {}).join(", ")],
+  InputRejected: (d) => ["a fact changed nothing", `${d.reason} (${d.topic})`],
+  LeadershipTaken: (d) => ["leads", `${d.leader}, term ${d.term} (${d.why})`],
+};
+
+const few = (names) =>
+  names.length <= 3
+    ? names.join(", ")
+    : `${names.slice(0, 2).join(", ")} and ${names.length - 2} more nodes`;
+
+const seats = (d) => few((d.seats || []).map((seat) => seat.node));
+
+/** What an auditor needs to derive it again: what bound, what broke a tie, what else there was. */
+export function certificate(d) {
+  const found = d.certificate || {};
+  const said = [
+    ["bound by", found.binding],
+    ["tie", found.tie],
+    ["instead of", found.alternative],
+  ]
+    .filter(([, text]) => text)
+    .map(([name, text]) => `${name} ${text}`);
+  return said.join("; ");
+}
+
+/** What a decision says: a verb, and more. */
+export function inWords(row) {
+  const tell = WORDS[row.kind] || ((d) => [row.kind, d.why || d.reason || ""]);
+  return tell(row.detail || {});
+}
+
+/** What a decision is about, as a link. */
+export function about(row) {
+  if (row.job) return jobLink(row.job);
+  if (row.node) return nodeLink(row.node);
+  return el("b", { class: "name" }, row.team || "");
+}
+
+/** A decision as an item of a list. */
+export function item(row) {
+  const [verb, more] = inWords(row);
+  return el(
+    "li",
+    {},
+    time(row.at, clock),
+    el(
+      "span",
+      {},
+      about(row),
+      ` ${verb}`,
+      more ? el("span", { class: "quiet" }, ` · ${more}`) : "",
+    ),
+  );
+}
+
+/** All of a decision: what it says, and its certificate. */
+export function detail(row) {
+  const [, more] = inWords(row);
+  const proof = certificate(row.detail || {});
+  return [more || "", proof ? el("div", { class: "proof" }, proof) : ""];
+}
