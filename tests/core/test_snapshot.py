@@ -90,6 +90,14 @@ def test_a_snapshot_has_the_numbers_of_the_state(seed: int) -> None:
             node.rank,
         )
         assert core.assigned_members(loaded, name) == core.assigned_members(state, name)
+    assert set(loaded.leaving) == set(state.leaving)
+    assert set(loaded.windowed) == set(state.windowed)
+    assert loaded.arrays == state.arrays
+    assert loaded.inside_claims.keys() <= state.inside_claims.keys()
+    assert {g: len(jobs) for g, jobs in loaded.groups.items()} == {
+        g: len(jobs) for g, jobs in state.groups.items()
+    }
+    assert [entry[:2] for entry in loaded.ends.order] == [e[:2] for e in state.ends.order]
 
 
 def test_a_snapshot_comes_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:

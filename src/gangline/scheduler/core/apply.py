@@ -93,6 +93,8 @@ def _job_rejected(state: State, decision: d.JobRejected) -> None:
         job.phase = moved(job.phase, decision)
         _forget(state, job)
     _remember(state, decision.job, d.Outcome.REJECTED)
+    if job is not None and job.array:
+        state.leave_array(job)
 
 
 def _job_held(state: State, decision: d.JobHeld) -> None:

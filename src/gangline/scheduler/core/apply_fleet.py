@@ -121,6 +121,8 @@ def node_service_changed(state: State, decision: d.NodeServiceChanged) -> None:
         # A window that is over takes itself off; an operator takes all of them off.
         over = decision.by == "scheduler"
         node.windows = tuple(w for w in node.windows if over and w.from_ms > state.cell.now_ms)
+        if not node.windows:
+            state.windowed.pop(node.name, None)
     if decision.deadline_ms:
         state.wake(decision.deadline_ms, "service", node.name)
     state.refresh(node)

@@ -23,7 +23,8 @@ def run_ms(policy: Mapping[str, int], job: Job) -> int:
     if limit_ms is None:
         limit_ms = policy["default_limit"]
     else:
-        limit_ms = max(0, limit_ms - (job.resumed_ms if job.started_ms else job.saved_ms))
+        under_way = job.started_ms and job.seats
+        limit_ms = max(0, limit_ms - (job.resumed_ms if under_way else job.saved_ms))
     return limit_ms + grace_ms(policy, job)
 
 

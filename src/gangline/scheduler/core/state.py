@@ -148,6 +148,7 @@ class State:
         """Undo what a node brought."""
         self.capacity -= node.gpus
         self.ends.kept.clear()
+        self.windowed.pop(node.name, None)
         self.ill.pop(node.name, None)
         self.fits = {}
         for tree in self.trees.values():
@@ -195,6 +196,7 @@ class State:
         self.use(job.spec.team, job.gpus)
         self.ends.expect(self.cell.policy, job)
         if job.stop_cause:
+            self.leaving[job.id] = job
             self.pledge(job.spec.team, -job.gpus)
 
     def unseat(self, job: Job) -> None:

@@ -206,7 +206,10 @@ def _window_due(turn: Turn, name: str) -> None:
 
 def _backoff_due(turn: Turn, name: str) -> None:
     job = turn.state.jobs.get(name)
-    if job is not None and job.not_before_ms and job.not_before_ms <= turn.now_ms:
+    # Whom somebody holds is not released by the end of a back-off, but by whoever holds it.
+    if job is None or job.held_by or not job.not_before_ms:
+        return
+    if job.not_before_ms <= turn.now_ms:
         turn.decide(d.JobReleased(job=name, by="scheduler"))
 
 
