@@ -32,7 +32,8 @@ export const title = (name) => `Job ${name}`;
 
 export function build({ root, name }) {
   const parts = { name, head: el("div", { class: "title" }), body: el("div", { class: "grid" }) };
-  parts.log = el("pre", { class: "log", tabindex: 0, role: "region", "aria-label": "What it printed" });
+  const log = { class: "log", tabindex: 0, role: "region", "aria-label": "What it printed" };
+  parts.log = el("pre", log);
   root.append(parts.head, parts.body);
   return { refresh: () => refresh(parts) };
 }
