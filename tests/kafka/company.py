@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 NODES: Final = ("n1", "n2")
 DECISIONS = TopicPartition(Topic.DECISIONS, 0)
 PATIENCE_S: Final = 90.0
+LOG_UNREACHABLE: Final = 7
+"""The exit code of a program that finds no log at its start."""
 SUBMIT_EVERY_S: Final = 0.1
 
 
@@ -101,8 +103,24 @@ class Company:
         """Wait for something."""
         deadline = time.monotonic() + PATIENCE_S
         while not true():
-            assert time.monotonic() < deadline, what
+            assert time.monotonic() < deadline, f"{what}\n{self._report()}"
+            self._restart()
             time.sleep(0.05)
+
+    def _restart(self) -> None:
+        """As systemd would: one that found no log at its start ends, and is started again."""
+        for name, process in list(self._schedulers.items()):
+            if process.poll() is not None:
+                assert process.returncode == LOG_UNREACHABLE, self._report()
+                self.hire(name)
+
+    def _report(self) -> str:
+        """Who runs, and what schedulers said last."""
+        lines = [f"brokers {self.cluster.running()}, {len(self.acknowledged)} acknowledged"]
+        for name, process in self._schedulers.items():
+            said = (self._folder / f"{name}.log").read_text(encoding="utf-8").splitlines()
+            lines += [f"{name}: ended {process.poll()}", *(line[:400] for line in said[-8:])]
+        return "\n".join(lines)
 
     def _look(self) -> Counter[str]:
         """Read on in `decisions`; how often each job was answered."""
@@ -137,6 +155,7 @@ class Company:
         """End a scheduler, and see its end."""
         process = self._schedulers.pop(name)
         process.send_signal(number)
+        process.send_signal(signal.SIGCONT)
         try:
             process.wait(PATIENCE_S)
         finally:
