@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -27,7 +28,7 @@ from gangline.cli.local_process import free_port
 from gangline.client import Client, GanglineError, JobSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -37,6 +38,8 @@ STEP_S: Final = 0.1
 INTERVAL_S: Final = 1.0
 MOST_LOST: Final = int(INTERVAL_S / STEP_S) + 2
 """Steps of one interval; and the one in which it is found due, and the one under way."""
+
+LOST_AFTER_S: Final = 15
 
 
 class Step(NamedTuple):
@@ -50,13 +53,14 @@ class Step(NamedTuple):
 class Training:
     """A stack, and on it one gang of four ranks on two nodes, saving every second."""
 
-    def __init__(self, folder: Path, bus: str) -> None:
+    def __init__(self, folder: Path, bus: str, *, agents: int = 2, **policy: int) -> None:
         self.folder = folder
         self.log = folder / "steps"
         self.done = folder / "done"
         self.plan = stacks.Plan(
-            directory=folder, port=free_port(), agents=2, gpus=2, heartbeat_s=1.0, bus=bus
-        )
+            directory=folder, port=free_port(), agents=agents, gpus=2, heartbeat_s=1.0, bus=bus,
+            policy=policy,
+        )  # fmt: skip
         self.stack = stacks.up(self.plan)
 
     def submit(self) -> None:
@@ -126,12 +130,13 @@ class Training:
 
     def kill_rank(self, rank: int) -> None:
         """One process of the gang, as the kernel does when memory runs out."""
-        for pids in procfs.tokens().values():
-            for pid in pids:
-                if _is_rank(pid, rank, str(self.log)):
-                    os.kill(pid, signal.SIGKILL)
-                    return
-        raise AssertionError(f"rank {rank} does not run")
+        (pid,) = self.processes(RANK=rank)
+        os.kill(pid, signal.SIGKILL)
+
+    def processes(self, **having: int) -> list[int]:
+        """Its processes that have these variables."""
+        pids = [pid for some in procfs.tokens().values() for pid in some]
+        return [pid for pid in pids if _is_ours(pid, str(self.log), having)]
 
     # --- judges -----------------------------------------------------------------------------------
 
@@ -139,7 +144,13 @@ class Training:
         """The attempts that did steps."""
         return sorted({step.attempt for step in self.steps()})
 
-    def judge(self) -> None:
+    def nodes(self) -> list[str]:
+        """Where it runs, in order of ranks."""
+        with Client(self.stack.url) as client:
+            seats = client.job("train")["attempts_list"][-1]["seats"]
+        return list(dict.fromkeys(seat["node"] for seat in seats))
+
+    def judge(self, *, most_lost: int = MOST_LOST) -> None:
         """Nothing was done twice at once, and little was done again."""
         steps = self.steps()
         assert [s.attempt for s in steps] == sorted(s.attempt for s in steps), "two ran at once"
@@ -149,7 +160,7 @@ class Training:
             if before.attempt == after.attempt:
                 assert after.step == before.step + 1
             else:
-                assert 0 <= before.step + 1 - after.step <= MOST_LOST, (before, after)
+                assert 0 <= before.step + 1 - after.step <= most_lost, (before, after)
 
     def finish(self) -> int:
         """Let it end by itself; the model that it then has."""
@@ -171,22 +182,24 @@ def undisturbed(steps: int) -> int:
     return model
 
 
-def _is_rank(pid: int, rank: int, log: str) -> bool:
+def _is_ours(pid: int, log: str, having: Mapping[str, int]) -> bool:
     try:
         command = Path(f"/proc/{pid}/cmdline").read_text()
         environment = Path(f"/proc/{pid}/environ").read_text().split("\0")
     except OSError:
         return False
-    return log in command and "train_counter" in command and f"RANK={rank}" in environment
+    if log not in command or "train_counter" not in command:
+        return False
+    return all(f"{name}={value}" in environment for name, value in having.items())
 
 
 @pytest.fixture
-def make_training() -> Iterator[Callable[[str], Training]]:
+def make_training() -> Iterator[Callable[..., Training]]:
     """Bring up a stack on a bus; taken down and away at the end."""
     folder = Path(tempfile.mkdtemp(prefix="gangline-faults-"))
     folder.chmod(0o711)  # Postgres runs as another account where the tests run as root
     try:
-        yield lambda bus: Training(folder, bus)
+        yield partial(Training, folder)
     finally:
         stacks.down(folder)
         local_postgres.remove(folder / "postgres")
@@ -195,7 +208,7 @@ def make_training() -> Iterator[Callable[[str], Training]]:
 
 @pytest.mark.parametrize("bus", ["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
 def test_training_outlives_the_death_of_everything_around_it(
-    make_training: Callable[[str], Training], bus: str
+    make_training: Callable[..., Training], bus: str
 ) -> None:
     """Only a rank's own death makes another attempt, and that loses at most one interval.
 
@@ -233,3 +246,32 @@ def test_training_outlives_the_death_of_everything_around_it(
     training.judge()
     assert training.attempts() == [1, 2, 3]
     print(f"{steps} steps, {len(deaths)} deaths around it, 2 of ranks")
+
+
+def test_training_moves_away_from_a_node_that_nobody_hears(
+    make_training: Callable[..., Training],
+) -> None:
+    """Its agent stands still, as behind a partition; the copy it has is gone as soon as it hears.
+
+    What is lost is at most one interval, and the time until the node counts as lost.
+    """
+    training = make_training(
+        "embedded", agents=3, suspect_after=5_000, lost_after=LOST_AFTER_S * 1_000
+    )
+    training.submit()
+    training.advance(12)
+    node = training.nodes()[-1]
+
+    training.stack.running[node].send(signal.SIGSTOP)
+    training.advance(12, attempt=2)
+    assert node not in training.nodes()
+    training.stack.running[node].send(signal.SIGCONT)
+    training.advance(12)
+
+    deadline = time.monotonic() + 60
+    while training.processes(GANGLINE_ATTEMPT=1):
+        assert time.monotonic() < deadline, "the fenced copy runs on"
+        time.sleep(0.1)
+    steps = training.finish()
+    training.judge(most_lost=MOST_LOST + int(LOST_AFTER_S / STEP_S))
+    print(f"{steps} steps, attempts {training.attempts()}")
