@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from gangline.scheduler.batches import RecordedStep
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 class Site:
@@ -56,7 +56,12 @@ class Site:
 
     def start(self, name: str, index: int, *more: str) -> subprocess.Popen[bytes]:
         """Start a scheduler as the command line does. more: options."""
-        words = ["scheduler", *self.where, "--name", name, "--index", str(index), *more]
+        return self.start_at(self.url, name, index, *more)
+
+    def start_at(self, url: str, name: str, index: int, *more: str) -> subprocess.Popen[bytes]:
+        """The same, with a way of its own to the bus."""
+        where = ("--bus", url, "--cell", self.cell)
+        words = ["scheduler", *where, "--name", name, "--index", str(index), *more]
         command = [sys.executable, "-m", "gangline.cli.main", *words]
         with (self._folder / f"{name}.log").open("wb") as output:
             self.running[name] = subprocess.Popen(command, stdout=output, stderr=output)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import uuid
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -15,19 +17,21 @@ from gangline.cli.progress import Progress
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-NAMES: Final = ("decide", "replay", "end-to-end", "project")
+NAMES: Final = ("decide", "replay", "end-to-end", "failover", "project")
 
 
 @click.command("bench")
 @click.argument("names", nargs=-1, required=True, type=click.Choice(NAMES), metavar="NAME…")
-@click.option("--nodes", type=click.IntRange(min=1), help="[default: decide 1000, replay 100]")
+@click.option(
+    "--nodes", type=click.IntRange(min=1), help="[default: decide, failover 1000, replay 100]"
+)
 @click.option("--gpus-per-node", type=click.IntRange(min=1), help="decide: [default: 8]")
 @click.option("--pending", type=click.IntRange(min=1), help="decide: the queue. [default: 500]")
 @click.option("--fill", type=click.FloatRange(0, 1), help="decide: held GPUs. [default: 0.95]")
 @click.option("--finished", type=click.IntRange(min=0), help="decide: jobs in the history.")
 @click.option("--hours", type=click.IntRange(min=1), help="replay: of the log. [default: 24]")
 @click.option("--agents", type=click.IntRange(min=1), help="end-to-end: [default: 1000]")
-@click.option("--bus", help="end-to-end: kafka://… or postgres://… [default: embedded]")
+@click.option("--bus", help="end-to-end, failover: its URL. [default: embedded]")
 @click.option("--jobs", type=click.IntRange(min=1), help="project: [default: 2000]")
 @click.option(
     "--database",
@@ -44,7 +48,7 @@ NAMES: Final = ("decide", "replay", "end-to-end", "project")
     help="Where the numbers go; - for stdout.",
 )
 def command_bench(*, names: tuple[str, ...], file: Path, **options: Any) -> None:  # noqa: ANN401
-    """Measure decide, replay, end-to-end, project; several give one object, each by its name."""
+    """Measure decide, replay, end-to-end, failover, project; several give one object, by name."""
     given = {key: value for key, value in options.items() if value is not None}
     done = {name: _run(name, given) for name in dict.fromkeys(names)}
     text = json.dumps(done if len(done) > 1 else next(iter(done.values())), indent=1)
@@ -87,6 +91,17 @@ def _end_to_end(given: dict[str, Any], progress: Progress) -> dict[str, Any]:
     return run(progress=progress, **_only(given, "bus", "agents"))
 
 
+def _failover(given: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    from gangline.cli.bench_end_to_end import bus_or_embedded  # noqa: PLC0415
+    from gangline.replay.bench_failover import FailoverSettings, bench_failover  # noqa: PLC0415
+
+    with bus_or_embedded(given.get("bus")) as url, TemporaryDirectory() as folder:
+        settings = FailoverSettings(
+            bus=url, cell=f"bench-{uuid.uuid4().hex[:8]}", **_only(given, "nodes")
+        )
+        return bench_failover(settings, Path(folder), progress=progress)
+
+
 def _project(given: dict[str, Any], _progress: Progress) -> dict[str, Any]:
     from gangline.cli.bench_end_to_end import embedded_postgres  # noqa: PLC0415
     from gangline.projections.bench import bench_project  # noqa: PLC0415
@@ -106,11 +121,13 @@ _UNITS: Final = {
     "decide": "gangs ended",
     "replay": "batches",
     "end-to-end": "jobs",
+    "failover": "changes of leader",
     "project": "jobs",
 }
 _BENCHES: Final[dict[str, Callable[[dict[str, Any], Progress], dict[str, Any]]]] = {
     "decide": _decide,
     "replay": _replay,
     "end-to-end": _end_to_end,
+    "failover": _failover,
     "project": _project,
 }

@@ -35,7 +35,7 @@ def run(
     """Run the bench on a bus, in a cell of its own; without a bus on an embedded one."""
     settings = EndToEndSettings(agents=agents, jobs=jobs, quiet_s=quiet_s)
     cell = f"bench-{uuid.uuid4().hex[:8]}"
-    with _bus(bus) as url:
+    with bus_or_embedded(bus) as url:
         log = open_log(url, cell, environ=os.environ)
         try:
             log.create_topics()
@@ -48,7 +48,7 @@ def run(
 
 
 @contextmanager
-def _bus(given: str | None) -> Iterator[str]:
+def bus_or_embedded(given: str | None) -> Iterator[str]:
     """The bus that was named, or a Postgres that lives as long as the bench."""
     if given is not None:
         yield given
