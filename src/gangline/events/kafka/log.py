@@ -302,7 +302,9 @@ def _results(futures: Mapping[Any, Any]) -> dict[Any, Any]:
     return results
 
 
-def _listed(admin: AdminClient, *, wanted: Mapping[Any, Any], level: IsolationLevel) -> Any:  # noqa: ANN401
+def _listed(
+    admin: AdminClient, *, wanted: Mapping[Any, Any], level: IsolationLevel
+) -> dict[Any, Any]:
     """The answer of each partition's leader."""
     asked = admin.list_offsets(dict(wanted), isolation_level=level, request_timeout=TRY_TIMEOUT_S)
     return _results(asked)
