@@ -215,6 +215,22 @@ def test_a_token_rests_as_a_hash_and_is_revoked_without_a_restart(tmp_path: Path
     assert world.client.get("/v1/queue", headers=headers).status_code == 401
 
 
+def test_a_token_is_rotated_without_a_restart(tmp_path: Path) -> None:
+    """The new text comes in with the same rights, the old one does not."""
+    path = tmp_path / "tokens.json"
+    old = tokens.create(path, "ci", role=Role.SUBMIT, team="vision")
+    world = make_world(tokens=path)
+
+    new = tokens.rotate(path, "ci")
+
+    codes = [
+        world.client.get("/v1/session", headers={"Authorization": f"Bearer {text}"}).status_code
+        for text in (old, new)
+    ]
+    assert codes == [401, 200]
+    assert tokens.read(path)["ci"].team == "vision"
+
+
 def test_a_token_is_named_once_and_has_its_team(tmp_path: Path) -> None:
     """Mistakes are said in one line."""
     path = tmp_path / "tokens.json"

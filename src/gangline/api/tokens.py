@@ -16,7 +16,7 @@ import os
 import re
 import secrets
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -91,6 +91,17 @@ def create(path: Path, name: str, *, role: Role, team: str = "") -> str:
         name=name, role=role, team=team, sha256=_digest(secret), created_s=int(time.time())
     )
     path.parent.mkdir(parents=True, exist_ok=True)
+    _write(path, tokens.values())
+    return f"gl_{name}_{secret}"
+
+
+def rotate(path: Path, name: str) -> str:
+    """Give a token a new secret and return its text; the old text comes in no more. TokensError."""
+    tokens = read(path)
+    if name not in tokens:
+        raise TokensError(f"there is no token {name} in {path}")
+    secret = secrets.token_urlsafe(32)
+    tokens[name] = replace(tokens[name], sha256=_digest(secret), created_s=int(time.time()))
     _write(path, tokens.values())
     return f"gl_{name}_{secret}"
 

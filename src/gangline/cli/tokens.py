@@ -39,6 +39,17 @@ def create(*, name: str, role: str, team: str, path: Path) -> None:
     say(f"keep it safe: {path} holds only its hash")
 
 
+@command_token.command("rotate")
+@click.argument("name")
+@_FILE
+def rotate(*, name: str, path: Path) -> None:
+    """Give a token a new secret. Its text goes to stdout, once; the old one comes in no more."""
+    from gangline.api import tokens  # noqa: PLC0415 - standard library only
+
+    click.echo(tokens.rotate(path, name))
+    say(f"the old text of {name} comes in no more")
+
+
 @command_token.command("list")
 @_FILE
 @output_options
