@@ -107,7 +107,7 @@ def test_a_job_that_can_never_start_is_rejected(
         ({"gpus": 33}, "team a may never hold 33 GPUs, at most 32"),
         (
             {"gpus": 1, "selector": {"model": "other"}},
-            "needs 1 GPUs in the fleet, which holds at most 0 of that shape",
+            "needs 1 GPU in the fleet, which holds at most 0 of that shape",
         ),
         (
             {"gpus": 24, "gpus_per_node": 8, "level": "block"},

@@ -21,6 +21,7 @@ from gangline.scheduler.core.entities import Job, Node, Reservation
 from gangline.scheduler.core.fit import shape_of_spec
 from gangline.scheduler.core.fleet import Shape
 from gangline.scheduler.core.lifecycle import Phase
+from gangline.scheduler.core.names import are, gpus_in_words
 from gangline.scheduler.core.order import Order
 from gangline.scheduler.core.state import State
 from gangline.scheduler.core.turn import Turn
@@ -39,7 +40,7 @@ def explain(turn: Turn, job: Job, order: Order) -> Answer:
         return own
     if state.has_claim(job.id):
         leaving = _some(list(state.reservations[job.id].victims)) or "its place"
-        return WaitCause.CAPACITY, f"needs {job.gpus} GPUs; {leaving} is leaving for it"
+        return WaitCause.CAPACITY, f"needs {gpus_in_words(job.gpus)}; {leaving} is leaving for it"
     stopped = quota.barrier(state, job.spec.team, job.gpus, preemptible=job.spec.preemptible)
     if stopped is not None:
         return WaitCause.BORROW_LIMIT, _limit_text(job, stopped)
@@ -68,8 +69,8 @@ def _limit_text(job: Job, stopped: quota.Barrier) -> str:
     }[stopped.kind]
     over = stopped.used + job.gpus - stopped.most
     return (
-        f"needs {job.gpus} GPUs; team {stopped.team} uses {stopped.used} and {what} "
-        f"{stopped.most}; starts when {over} of them are released"
+        f"needs {gpus_in_words(job.gpus)}; team {stopped.team} uses {stopped.used} and {what} "
+        f"{stopped.most}; starts when {over} of them {'is' if over == 1 else 'are'} released"
     )
 
 
@@ -84,15 +85,15 @@ def _room(turn: Turn, job: Job, order: Order) -> Answer:
     held_back, by = _held_back(turn, job, order)
     if _fits_with(state, shape, held_back):
         return WaitCause.FAIR_SHARE, (
-            f"needs {job.gpus} GPUs; {free} are free, and {_some(by)} before it in "
+            f"needs {gpus_in_words(job.gpus)}; {are(free)} free, and {_some(by)} before it in "
             "order takes the place"
         )
     if _fits_with(state, shape, turn.remember("claimed", lambda: _claimed(state))):
         return WaitCause.RESERVATION, _reserved_text(turn, job, free)
     if _fits_with(state, shape, turn.remember("all well", lambda: _all_well(state))):
         return WaitCause.NODES_UNHEALTHY, (
-            f"needs {job.gpus} GPUs; {free} are free, and it would fit if the nodes and GPUs "
-            "that are out of service were well"
+            f"needs {gpus_in_words(job.gpus)}; {are(free)} free, and it would fit if the nodes "
+            "and GPUs that are out of service were well"
         )
     return _shape_or_count(turn, job, shape, free=free, order=order)
 
@@ -120,7 +121,7 @@ def _shape_or_count(turn: Turn, job: Job, shape: Shape, *, free: int, order: Ord
     elif (shape.level or shape.per_node) and free >= job.gpus:
         return WaitCause.TOPOLOGY, _shape_text(job, shape, free)
     return WaitCause.CAPACITY, (
-        f"needs {job.gpus} GPUs; {free} are free and {reclaimable} may be reclaimed; "
+        f"needs {gpus_in_words(job.gpus)}; {are(free)} free and {reclaimable} may be reclaimed; "
         f"starts when {max(1, job.gpus - free)} more are released{_holders(turn)}"
     )
 
@@ -129,8 +130,8 @@ def _shape_text(job: Job, shape: Shape, within_reach: int) -> str:
     where = f"within one {shape.level}" if shape.level else "in the shape it asks for"
     each = f" with {shape.per_node} on each node" if shape.per_node else ""
     return (
-        f"needs {job.gpus} GPUs{each} {where}; {within_reach} are free or may be reclaimed, "
-        "but not in that shape"
+        f"needs {gpus_in_words(job.gpus)}{each} {where}; {are(within_reach)} free or may be "
+        "reclaimed, but not in that shape"
     )
 
 
@@ -148,7 +149,8 @@ def _largest(state: State) -> str:
 def _reserved_text(turn: Turn, job: Job, free: int) -> str:
     names = [r.job for r in turn.state.reservations.values() if r.job != job.id]
     for_whom = f"kept for {_some(names)}" if names else "kept for an announced maintenance"
-    return f"needs {job.gpus} GPUs; {free} are free, but what it needs of them is {for_whom}"
+    needs = gpus_in_words(job.gpus)
+    return f"needs {needs}; {are(free)} free, but what it needs of them is {for_whom}"
 
 
 def _some(names: list[str]) -> str:

@@ -7,6 +7,7 @@ from gangline.scheduler.core import quota
 from gangline.scheduler.core.entities import Node
 from gangline.scheduler.core.fleet import NODE_LEVEL, Shape
 from gangline.scheduler.core.keys import matches
+from gangline.scheduler.core.names import gpus_in_words
 from gangline.scheduler.core.state import State
 
 Answer = tuple[str, str, str]
@@ -32,7 +33,7 @@ def never_fits(state: State, spec: Spec) -> Answer | None:
     shape = shape_of_spec(spec)
     most = most_gpus(state, shape)
     if limit is not None:
-        text = f"team {limit.team} may never hold {spec.gpus} GPUs, at most {limit.most}"
+        text = f"team {limit.team} may never hold {gpus_in_words(spec.gpus)}, at most {limit.most}"
         most = min(most, quota.most_ever(state, spec))
         most -= most % (shape.per_node or 1)
         return "quota", text, f"gpus={most}" if most else ""
@@ -40,7 +41,9 @@ def never_fits(state: State, spec: Spec) -> Answer | None:
         return None
     where = f"within one {shape.level}" if shape.level else "in the fleet"
     each = f" with {shape.per_node} on each node" if shape.per_node else ""
-    text = f"needs {spec.gpus} GPUs{each} {where}, which holds at most {most} of that shape"
+    text = (
+        f"needs {gpus_in_words(spec.gpus)}{each} {where}, which holds at most {most} of that shape"
+    )
     return "topology" if shape.level else "fleet", text, _nearest(state, shape, most)
 
 

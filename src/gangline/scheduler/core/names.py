@@ -1,4 +1,4 @@
-"""Which names may stand in the log."""
+"""Which names may stand in the log, and how numbers are said."""
 
 from __future__ import annotations
 
@@ -12,3 +12,13 @@ def is_name(text: str) -> bool:
         and text.isprintable()
         and not any(character.isspace() for character in text)
     )
+
+
+def gpus_in_words(count: int) -> str:
+    """`1 GPU`, `8 GPUs`."""
+    return f"{count} GPU" if count == 1 else f"{count} GPUs"
+
+
+def are(count: int) -> str:
+    """`1 is`, `8 are`."""
+    return f"{count} is" if count == 1 else f"{count} are"

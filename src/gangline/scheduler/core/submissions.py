@@ -101,7 +101,11 @@ def refusal_of(turn: Turn, job: Job) -> tuple[str, str, str] | None:
     """Why a job can never start (code, text, nearest), or None."""
     state = turn.state
     if job.spec.team not in state.teams:
-        return "unknown_team", f"there is no team {job.spec.team}", ""
+        return (
+            "unknown_team",
+            f"there is no team {job.spec.team}",
+            "",
+        )
     for other in job.spec.after:
         if not _is_known(turn, job, other):
             return "unknown_job", f"there is no job {other} to wait for", ""
