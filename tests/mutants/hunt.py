@@ -29,10 +29,10 @@ class Catch:
 
 
 def hunt(name: str, seeds: Iterable[int] = range(MOST_SEEDS)) -> Catch:
-    """Run seeds with a mutant until one sounds the alarm."""
-    with applied(MUTANTS[name]):
-        for count, seed in enumerate(seeds, start=1):
+    """Run seeds with a mutant until one sounds the alarm, which it does not without the mutant."""
+    for count, seed in enumerate(seeds, start=1):
+        with applied(MUTANTS[name]):
             verdict = run_seed(seed)
-            if verdict.wrong:
-                return Catch(mutant=name, seeds=count, seed=seed, alarm=verdict.wrong)
+        if verdict.wrong and run_seed(seed).ok:
+            return Catch(mutant=name, seeds=count, seed=seed, alarm=verdict.wrong)
     return Catch(mutant=name, seeds=0)

@@ -26,10 +26,11 @@ LATE_MS: Final = 2_000
 
 def unanswered(auditor: Auditor, batch: DecisionBatch) -> str:
     """A fact of a whole step that has left no mark; empty for none."""
-    newest: dict[tuple[str, str], Any] = {}
-    for body in _consumed(auditor, batch):
-        newest[_subject(body), _matter(body)] = body
-    for body in newest.values():
+    newest: dict[tuple[str, str], tuple[int, Any]] = {}
+    for offset, body in _consumed(auditor, batch):
+        newest[_subject(body), _matter(body)] = offset, body
+    for offset, body in newest.values():
+        auditor.reading = offset
         mark = _MARKS.get(type(body))
         problem = mark(auditor, body) if mark is not None else ""
         if problem:
@@ -37,15 +38,15 @@ def unanswered(auditor: Auditor, batch: DecisionBatch) -> str:
     return ""
 
 
-def _consumed(auditor: Auditor, batch: DecisionBatch) -> Iterator[Any]:
-    """The honest facts that a step has consumed, in order per partition."""
+def _consumed(auditor: Auditor, batch: DecisionBatch) -> Iterator[tuple[int, Any]]:
+    """The honest facts that a step has consumed with their offsets, in order per partition."""
     for consumed in batch.inputs:
         if consumed.topic == Topic.HEARTBEATS:
             continue
         place = consumed.topic, consumed.partition
         for landed in auditor.book.range(*place, consumed.first, consumed.last):
             if landed.honest and landed.event is not None:
-                yield landed.event.body
+                yield landed.record.offset, landed.event.body
 
 
 def left_out(auditor: Auditor, *, step_ms: int) -> str:
@@ -83,11 +84,15 @@ _MATTERS: Final[Mapping[type, str]] = {
 
 
 def _live(auditor: Auditor, name: str) -> list[ModelJob]:
-    """The live job of a name, or the live tasks of that array."""
+    """The live job of a name, or the live tasks of that array, if submitted before it was asked."""
     jobs = auditor.model.jobs
-    if name in jobs:
-        return [] if jobs[name].outcome else [jobs[name]]
-    return [job for job in jobs.values() if job.job.rpartition(".")[0] == name and not job.outcome]
+    own = [jobs[name]] if name in jobs else []
+    tasks = [job for job in jobs.values() if job.job.rpartition(".")[0] == name]
+    return [
+        job
+        for job in own or tasks
+        if not job.outcome and auditor.submitted_at[job.job] < auditor.reading
+    ]
 
 
 def _submitted(auditor: Auditor, body: f.JobSubmitted) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from gangline.events import codec
 from gangline.events import decisions as d
 from gangline.events.batch import DecisionBatch, MemberPhase, NodeAssignment
-from gangline.events.log import Topic
+from gangline.events.log import Position, Topic
 from gangline.events.reading import from_the_start
 from gangline.replay.broken_rule import BrokenRuleError
 from gangline.replay.core_port import Step
@@ -51,6 +51,7 @@ class Auditor:
     """Looks at the log whenever something has landed.
 
     taken_ms: when each scheduler really took the facts of its newest step. held: who holds a job.
+    submitted_at: the offset of each job's submission. reading: of the fact that is looked at.
     backed_off: until when a job that failed early is put off.
     """
 
@@ -73,6 +74,8 @@ class Auditor:
         self.resumed_ms: dict[str, int] = {}
         self.taken_ms: dict[str, int] = {}
         self.led_ms = 0
+        self.submitted_at: dict[str, int] = {}
+        self.reading = 0
         self.newest: dict[str, NodeAssignment] = {}
         self.batches = 0
         self._invariants = Invariants()
@@ -201,6 +204,9 @@ class Auditor:
 
     def _note_led(self, _decision: d.LeadershipTaken) -> None:
         self.led_ms = self.model.now_ms
+
+    def _note_queued(self, decision: d.JobQueued) -> None:
+        self.submitted_at[decision.job] = Position.parse(decision.submitted_at).offset
 
     def _note_held(self, decision: d.JobHeld) -> None:
         self.held[decision.job] = decision.by
@@ -358,6 +364,7 @@ _DEFAULTS: Final = {
 
 _MEMORY: Final[Mapping[type, Callable[[Auditor, Any], None]]] = {
     d.LeadershipTaken: Auditor._note_led,  # noqa: SLF001
+    d.JobQueued: Auditor._note_queued,  # noqa: SLF001
     d.JobHeld: Auditor._note_held,  # noqa: SLF001 - the table of this class
     d.JobReleased: Auditor._note_let_go,  # noqa: SLF001
     d.JobRequeued: Auditor._note_requeued,  # noqa: SLF001

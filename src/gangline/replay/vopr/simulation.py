@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from gangline.events.facts import NodeUncordoned
 from gangline.events.terms import Service
+from gangline.projections.steps import Chain
 from gangline.replay.history import LogSource
 from gangline.replay.verify import verify
 from gangline.replay.vopr import fit
@@ -29,6 +30,7 @@ from gangline.replay.vopr.programs import Programs
 from gangline.replay.vopr.troubles import FaultInjector
 from gangline.replay.vopr.wrong import WrongError
 from gangline.scheduler import core as real_core
+from gangline.scheduler.follower import DECISIONS
 from gangline.scheduler.ports import Point
 from gangline.scheduler.snapshots import newest
 
@@ -252,6 +254,7 @@ class Simulation:
         if missing:
             raise WrongError(f"{', '.join(sorted(missing))}: acknowledged and never answered")
         self.auditor.finish()
+        self._read_as_views_do()
         report = verify(LogSource(self.bus.log), self.core)
         if report.difference is not None:
             raise WrongError(f"verify: {report.difference}")
@@ -263,6 +266,13 @@ class Simulation:
             restored.read_to_end(self.bus.log)
             if self.core.state_digest(restored.state) != digest:
                 raise WrongError("the restored snapshot leads to another state")
+
+    def _read_as_views_do(self) -> None:
+        """The projector's own reader takes all steps, and finds the chain whole."""
+        reader = self.bus.log.reader({DECISIONS: 0})
+        steps = list(Chain().steps(reader.poll(0, limit=1_000_000)))
+        if len(steps) != self.auditor.batches:
+            raise WrongError(f"views read {len(steps)} steps of {self.auditor.batches}")
 
     def _is_answered(self, job: str) -> bool:
         return job in self.auditor.answered or f"{job}.1" in self.auditor.answered
