@@ -120,3 +120,23 @@ def test_every_valid_spec_survives_the_log(value: dict[str, object]) -> None:
     envelope = codec.envelope_for(body, id="j", actor="user:x")
 
     assert codec.decode(codec.encode(Event(envelope=envelope, body=body))).body == body
+
+
+@pytest.mark.parametrize(
+    ("written", "signal", "lead_ms"),
+    [("TERM", "TERM", 0), ("SIGUSR1", "USR1", 0), ("USR1@90s", "USR1", 90_000)],
+)
+def test_a_stop_signal_may_say_how_long_before_the_end_it_comes(
+    written: str, signal: str, lead_ms: int
+) -> None:
+    """As `--signal` of other schedulers does."""
+    launch = parse_request({"team": "a", "gpus": 1, "stop_signal": written}).spec().launch
+
+    assert (launch.stop_signal, launch.stop_lead_ms) == (signal, lead_ms)
+
+
+@pytest.mark.parametrize("written", ["KILL", "USR1@", "USR1@0s", "USR1@soon", "@90s"])
+def test_a_stop_signal_that_is_none_is_refused(written: str) -> None:
+    """With what would be right."""
+    with pytest.raises(ProblemError, match=r"stop_signal: (a stop signal|the lead|a duration)"):
+        parse_request({"team": "a", "gpus": 1, "stop_signal": written})

@@ -60,10 +60,12 @@ def _no_zero(value: int) -> int:
 
 
 def _signal(value: str) -> str:
-    word = value.removeprefix("SIG")
+    word, at, lead = value.removeprefix("SIG").partition("@")
     if word not in {"TERM", "INT", "HUP", "QUIT", "USR1", "USR2"}:
         raise ValueError("a stop signal is TERM, INT, HUP, QUIT, USR1 or USR2")
-    return word
+    if at and not parse_ms(lead):
+        raise ValueError("the lead of a stop signal is more than 0, like USR1@90s")
+    return f"{word}{at}{lead}"
 
 
 def _is_unicode(text: str) -> bool:
@@ -172,10 +174,12 @@ class JobRequest(BaseModel):
         return words.Topology(kind=words.TopologyKind(kind), level=level)
 
     def _launch(self) -> words.Launch:
+        signal, at, lead = self.stop_signal.partition("@")
         return words.Launch(
             launcher=self.launcher,
             env_compat=tuple(self.env_compat),
-            stop_signal=self.stop_signal,
+            stop_signal=signal,
+            stop_lead_ms=parse_ms(lead) if at else 0,
             progress_timeout_ms=self.progress_timeout,
         )
 

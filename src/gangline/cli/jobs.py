@@ -53,7 +53,10 @@ _REJECTION_WAIT_S: Final = 3.0
     type=click.Choice(["per-node", "per-gpu", "torchrun", "raw"]),
     help="What starts on each node. [default: per-node]",
 )
-@click.option("--stop-signal", help="Sent first. [default: TERM]")
+@click.option(
+    "--stop-signal",
+    help="Sent first, like TERM, or USR1@90s: 90 s before the end of its grace. [default: TERM]",
+)
 @click.option(
     "--progress-timeout", help="Without a sign of progress for so long, it counts as hung."
 )
