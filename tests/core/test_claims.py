@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gangline.events import decisions as d
@@ -307,6 +307,13 @@ TEAMS_OF = st.lists(
     TEAMS_OF,
     st.lists(st.integers(0, 12), min_size=3, max_size=3),
     st.sampled_from([-1, 0, 2]),
+)
+@example(
+    # An owner that comes back to what is lent to a standing claim waits until the claim is met.
+    running=[("a", 4, make.LOW), ("b", 2, make.LOW), ("a", 3, make.LOW), ("a", 7, make.URGENT)],
+    asked=[("a", 6, make.HIGH), ("a", 1, make.LOW)],
+    guarantees=[0, 2, 4],
+    lend=2,
 )
 @settings(max_examples=80, deadline=None)
 def test_reclaim_hits_nobody_in_vain_either(

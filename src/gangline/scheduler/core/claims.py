@@ -174,6 +174,8 @@ class Search:
         spec = self.claimant.spec
         if quota.barrier(self.state, spec.team, spec.gpus, preemptible=spec.preemptible):
             return None
+        if quota.breaks_claim(self.state, self.claimant):
+            return None
         within = domain or self.tree.root
         if not self.tree.holds(within, self.shape):
             return None

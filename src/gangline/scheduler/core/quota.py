@@ -109,6 +109,31 @@ def barrier_without_claim(state: State, job: Job, count: Use = committed) -> Bar
         state.pledge(job.spec.team, job.gpus)
 
 
+def breaks_claim(state: State, job: Job) -> bool:
+    """Whether a job that takes its GPUs now leaves a standing claim without what is lent to it.
+
+    An owner may always use its guarantee, so where lending is limited a claim that was proven on
+    what the owner left idle would be withdrawn, its victims gone for nothing. It waits that long.
+    """
+    if not state.lending_limited:
+        return False
+    standing = [
+        other
+        for r in state.reservations.values()
+        if r.kind == "claim" and r.job != job.id and _open(state, other := state.jobs[r.job])
+    ]
+    team = state.teams[job.spec.team]
+    team.own += job.gpus
+    try:
+        return not all(_open(state, other) for other in standing)
+    finally:
+        team.own -= job.gpus
+
+
+def _open(state: State, job: Job) -> bool:
+    return barrier_without_claim(state, job, projected) is None
+
+
 def _effective_barrier(state: State, team: Team, gpus: int, use: Use) -> Barrier | None:
     """The same where somebody limits what it lends."""
 

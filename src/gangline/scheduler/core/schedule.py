@@ -172,7 +172,8 @@ def attempt(turn: Turn, job: Job, order: Order) -> str:
     if stopped is None:
         tree = state.tree_for(shape.selector)
         if tree.fits(shape):
-            place = _free_place(turn, job, shape, order)
+            waits = quota.breaks_claim(state, job)
+            place = None if waits else _free_place(turn, job, shape, order)
             if place is not None:
                 start(turn, job, place, order)
                 return PLACED
