@@ -22,6 +22,7 @@ Gangline the same code saves under `./checkpoints` and resumes from the newest o
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
@@ -200,6 +201,8 @@ class StopFlag:
         self._notice = Path(notice) if notice else None
         for number in self._signals:
             signal.signal(number, self._on_signal)
+        # A rank that leaves because others were told may be told itself while it is leaving.
+        atexit.register(self._stop)
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._stop()

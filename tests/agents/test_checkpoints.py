@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -238,3 +240,21 @@ def test_an_interval_is_due_again_after_it(monkeypatch: pytest.MonkeyPatch) -> N
         answers.append(every.due())
 
     assert answers == [False, True, False, True]
+
+
+def test_a_signal_that_comes_while_a_program_leaves_does_not_change_its_code(
+    tmp_path: Path,
+) -> None:
+    """Other nodes were told first, and the gang left together; this one was not told yet."""
+    program = (  # what dies last, after Python has given up its handlers, sends the signal
+        "import os, sys\n"
+        "from gangline.checkpoint import STOPPED, StopFlag\n"
+        "flag = StopFlag()\n"
+        "class Late:\n"
+        "    def __del__(self, kill=os.kill, pid=os.getpid()): kill(pid, 15)\n"
+        "sys.late = Late()\n"
+        "raise SystemExit(STOPPED)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=False)
+
+    assert done.returncode == 75
