@@ -103,11 +103,12 @@ export class FleetMap {
     const { blocks } = this.fleet;
     const wide = Math.max(...blocks.map((block) => Math.max(...block.nodes.map((n) => n.size))));
     const high = Math.max(...blocks.map((block) => block.nodes.length));
+    const tallest = Math.max(420, 0.68 * window.innerHeight);
     let side = 22;
     while (side > 4) {
       const columns = Math.max(1, Math.floor(width / (wide * side + BETWEEN)));
       const rows = Math.ceil(blocks.length / columns);
-      if (rows * (high * side + HEAD + BETWEEN) <= 620 && columns * (wide * side) <= width) break;
+      if (rows * (high * side + HEAD + BETWEEN) <= tallest && columns * (wide * side) <= width) break;
       side -= 1;
     }
     return Math.min(30, side + 4 * this.zoom);

@@ -25,7 +25,7 @@ export function gantt(found, until, width) {
       .filter((row) => row.kind === "CheckpointRecorded")
       .map((row) => saved(row, found.attempts, x)),
     ...found.faults.flatMap((each) => fault(each, found.attempts, x)),
-    ...ticks(from, to, x, rows * LANE),
+    ...ticks(from, to, x, rows * LANE, wide < 520 ? 2 : 5),
   ];
   return svg(
     "svg",
@@ -151,8 +151,7 @@ function fault(each, attempts, x) {
   ];
 }
 
-function ticks(from, to, x, y) {
-  const count = 5;
+function ticks(from, to, x, y, count) {
   return Array.from({ length: count }, (_, i) => {
     const at = from + ((to - from) * i) / (count - 1);
     const anchor = i === 0 ? "start" : i === count - 1 ? "end" : "middle";

@@ -60,8 +60,10 @@ async function enter() {
   if (Number.isNaN(shown.at)) shown.at = null;
   const [part, place, name] = route();
   for (const link of document.querySelectorAll("nav a")) {
-    if (link.dataset.page === place) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+    if (link.dataset.page === place) {
+      link.setAttribute("aria-current", "page");
+      link.parentElement.scrollLeft = link.offsetLeft - 60;
+    } else link.removeAttribute("aria-current");
   }
   const root = $("page");
   document.title = `${part.title(name)} · Gangline`;

@@ -40,7 +40,7 @@ const COLUMNS = [
   },
   { key: "cause", title: "Why", words: true, fixed: true, small: true, cell: (row) => cause(row) },
 ];
-const MOST = 200;
+const MOST = 100;
 
 export const title = () => "Nodes";
 
@@ -101,12 +101,17 @@ export function build({ root, query, setQuery }) {
       parts.more,
     ),
   );
-  return {
-    refresh: async () => {
-      parts.rows = (await page("nodes")).items;
-      draw(parts);
-    },
-  };
+  return { refresh: () => refresh(parts) };
+}
+
+/** A fleet seldom changes much: what is the same is not drawn again. */
+async function refresh(parts) {
+  const { items } = await page("nodes");
+  const text = JSON.stringify(items);
+  if (text === parts.read) return;
+  parts.read = text;
+  parts.rows = items;
+  draw(parts);
 }
 
 function chips(parts) {

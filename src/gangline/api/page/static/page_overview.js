@@ -270,7 +270,7 @@ function swatch(colour) {
 function teams(parts, rows) {
   if (!rows.length) {
     parts.teams.replaceChildren(
-      empty("No team is set yet. Make one:", "gangline team vision --guaranteed 64"),
+      empty("No team is set yet. Make one:", "gangline team set vision --guaranteed 64"),
     );
     return;
   }

@@ -2,7 +2,7 @@
 
 import { spark, useBar } from "./charts.js";
 import * as csv from "./csv.js";
-import { page } from "./data.js";
+import { now, page } from "./data.js";
 import { fill, sorted } from "./table.js";
 import { day, el, empty, gpuHours, num, panel, span, teamLink } from "./words.js";
 
@@ -11,6 +11,8 @@ const HOURS = [
   ["168", "a week"],
   ["720", "30 days"],
 ];
+const NEVER = -Infinity;
+const FRESH_MS = 60_000;
 const COLUMNS = (most) => [
   {
     key: "team",
@@ -46,7 +48,8 @@ const COLUMNS = (most) => [
 export const title = () => "Teams";
 
 export function build({ root, query, setQuery }) {
-  const parts = { hours: query().hours || "168", order: query().order || "-used", setQuery };
+  const { hours: back = "168", order = "-used" } = query();
+  const parts = { hours: back, order, setQuery, read: NEVER };
   parts.table = el("table");
   parts.cards = el("div", { class: "cards" });
   parts.loans = el("div", { class: "scroll", tabindex: 0 });
@@ -57,6 +60,7 @@ export function build({ root, query, setQuery }) {
       "aria-label": "How far back",
       onchange: (event) => {
         parts.hours = event.target.value;
+        parts.read = NEVER;
         setQuery({ hours: parts.hours });
         refresh(parts);
       },
@@ -88,16 +92,19 @@ export function build({ root, query, setQuery }) {
       ),
     ),
   );
-  return { refresh: () => refresh(parts) };
+  const moved = () => {
+    parts.read = NEVER;
+  };
+  return { refresh: () => refresh(parts), moved };
 }
 
 async function refresh(parts) {
-  const [found, shares] = await Promise.all([
-    page("overview"),
-    page("shares", { hours: parts.hours }),
-  ]);
-  Object.assign(parts, { found, shares });
+  parts.found = await page("overview");
   table(parts);
+  // Shares come in steps of five minutes: once a minute is often enough.
+  if (now() - parts.read < FRESH_MS && now() >= parts.read) return;
+  parts.shares = await page("shares", { hours: parts.hours });
+  parts.read = now();
   cards(parts);
   loans(parts);
   bands(parts);
@@ -117,7 +124,7 @@ function table(parts) {
       parts.setQuery({ order });
       table(parts);
     },
-    none: empty("No team is set yet. Make one:", "gangline team vision --guaranteed 64"),
+    none: empty("No team is set yet. Make one:", "gangline team set vision --guaranteed 64"),
   });
 }
 

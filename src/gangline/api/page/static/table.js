@@ -16,7 +16,9 @@ export function fill(table, { columns, rows, none, caption, order, sort }) {
     el(
       "tr",
       {},
-      columns.map((column) => el("td", { class: classes(column) }, column.cell(row))),
+      columns.map((column) =>
+        el("td", { class: classes(column), "data-label": column.title }, column.cell(row)),
+      ),
     ),
   );
   if (!rows.length) body.push(el("tr", {}, el("td", { colspan: columns.length }, none)));
@@ -48,6 +50,11 @@ function heading(column, order, sort) {
   return el("th", { scope: "col", class: classes(column), "aria-sort": way }, title);
 }
 
+const collator = new Intl.Collator("en", { numeric: true });
+
+/** Of equals, the one whose name comes first. */
+const first = (a, b) => collator.compare(a.node || a.team || "", b.node || b.team || "");
+
 /** Rows sorted here, by a column's `by(row)` or its key. */
 export function sorted(rows, columns, order) {
   const key = order.replace("-", "");
@@ -56,11 +63,11 @@ export function sorted(rows, columns, order) {
   const way = order.startsWith("-") ? -1 : 1;
   return [...rows].sort((a, b) => {
     const [x, y] = [of(a), of(b)];
-    if (x === y) return 0;
+    if (x === y) return first(a, b);
     if (x === null || x === undefined) return 1;
     if (y === null || y === undefined) return -1;
     if (typeof x === "number") return way * (x - y);
-    return way * String(x).localeCompare(String(y), "en", { numeric: true });
+    return way * collator.compare(String(x), String(y));
   });
 }
 
