@@ -335,9 +335,15 @@ def write(path: Path, history: Sequence[Told]) -> None:
         )
         (made,) = build(header, [codec.pack(each) for each in batch.decisions])
         link = made.link
-        place = {"topic": Topic.DECISIONS, "partition": 0, "offset": len(records)}
         records.append(
-            Record(**place, appended_ms=batch.now_ms, key=b"", value=made.value)  # type: ignore[arg-type]
+            Record(
+                topic=Topic.DECISIONS,
+                partition=0,
+                offset=len(records),
+                appended_ms=batch.now_ms,
+                key=b"",
+                value=made.value,
+            )
         )
     write_records(path, records)
 
