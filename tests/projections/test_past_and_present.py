@@ -65,8 +65,8 @@ def shown(desk: Desk) -> dict[str, Any]:
             "WHERE state IN ('starting', 'running', 'preempting') ORDER BY job"
         ),
         "teams": desk.all(
-            "SELECT team, coalesce(parent, '') AS parent, guaranteed, used, guaranteed_used, borrowed, lent, queued "
-            "FROM teams ORDER BY team"
+            "SELECT team, coalesce(parent, '') AS parent, guaranteed, used, guaranteed_used, "
+            "borrowed, lent, queued FROM teams ORDER BY team"
         ),
         "nodes": desk.all("SELECT node, gpus, health, service FROM nodes ORDER BY node"),
     }
