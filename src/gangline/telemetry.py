@@ -56,7 +56,7 @@ def log_json(process: str, **values: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[*_SHARED, named],
+            foreign_pre_chain=[*_SHARED, structlog.stdlib.ExtraAdder(), named],
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 structlog.processors.dict_tracebacks,
@@ -65,6 +65,7 @@ def log_json(process: str, **values: str) -> None:
         )
     )
     logging.basicConfig(level=max(least, logging.WARNING), handlers=[handler], force=True)
+    logging.getLogger("gangline").setLevel(least)
 
 
 def registry_of(component: str) -> CollectorRegistry:

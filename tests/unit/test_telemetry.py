@@ -153,6 +153,8 @@ from gangline.telemetry import log_json
 log_json("api", cell="main")
 structlog.get_logger("x").info("accepted", job="j-1")
 structlog.get_logger("x").debug("too much")
+logging.getLogger("gangline.api").info("appended", extra={"position": "jobs-0-1"})
+logging.getLogger("uvicorn.error").info("too much")
 logging.getLogger("uvicorn.error").warning("slow %s", "reader")
 try:
     1 / 0
@@ -167,10 +169,11 @@ def test_every_log_line_is_one_json_object() -> None:
 
     rows = [json.loads(line) for line in done.stderr.splitlines()]
 
-    assert [row["event"] for row in rows] == ["accepted", "slow reader", "failed"]
+    assert [row["event"] for row in rows] == ["accepted", "appended", "slow reader", "failed"]
     assert {row["process"] for row in rows} == {"api"}
     assert rows[0]["job"] == "j-1"
-    assert rows[2]["exception"][0]["exc_type"] == "ZeroDivisionError"
+    assert rows[1]["position"] == "jobs-0-1"
+    assert rows[3]["exception"][0]["exc_type"] == "ZeroDivisionError"
     assert all(row["timestamp"].endswith("Z") for row in rows)
     assert logging.getLogger().level == logging.WARNING  # of this process: left alone
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gangline.api.problems import ProblemError
 from gangline.events import codec
@@ -19,10 +20,12 @@ from gangline.events.log import (
     Topic,
     TopicPartition,
 )
-from gangline.events.trace import traceparent
+from gangline.events.trace import HEADER, traceparent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+_log: Final = logging.getLogger("gangline.api")
 
 
 class Publisher:
@@ -41,7 +44,7 @@ class Publisher:
     def append_all(self, messages: Sequence[Message]) -> list[str]:
         """Facts in this order; their positions."""
         try:
-            return [str(position) for position in self._log.append(messages)]
+            positions = [str(position) for position in self._log.append(messages)]
         except MessageTooLargeError as error:
             raise ProblemError("invalid", str(error)) from error
         except LogUnreachableError as error:
@@ -52,6 +55,9 @@ class Publisher:
             ) from error
         except LogError as error:
             raise ProblemError("unavailable", str(error)) from error
+        for each, position in zip(messages, positions, strict=True):
+            _tell(each, position)
+        return positions
 
     def record(self, position: Position) -> Event:
         """The fact at a position, or a problem."""
@@ -73,6 +79,19 @@ class Publisher:
         except LogError as error:
             raise ProblemError("log-unreachable", str(error)) from error
         return {f"{at.topic}-{at.partition}": end for at, end in ends.items()}
+
+
+def _tell(message: Message, position: str) -> None:
+    """One line for each fact that the log took."""
+    about = {name: value.decode() for name, value in message.headers}
+    told = {
+        "kind": about["ce_type"],
+        "fact_id": about["ce_id"],
+        "key": message.key.decode(),
+        "position": position,
+        "trace": about.get(HEADER, "--").split("-")[1],
+    }
+    _log.info("appended", extra=told)
 
 
 def message(topic: Topic, body: object, *, key: str, actor: str, fact_id: str = "") -> Message:

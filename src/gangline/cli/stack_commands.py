@@ -10,7 +10,7 @@ import click
 
 from gangline.cli import stack as stacks
 from gangline.cli.connection import stack_bus
-from gangline.cli.output import Column, output_options, put, say
+from gangline.cli.output import Column, output_options, put, put_one, say
 
 _DIR: Final = click.option(
     "--dir",
@@ -47,7 +47,10 @@ _DIR: Final = click.option(
     show_default=True,
     help="embedded, kafka (a broker of our own), or a URL.",
 )
-def command_up(*, directory: Path, port: int, agents: int, gpus: int, bus: str) -> None:
+@output_options
+def command_up(
+    *, directory: Path, port: int, agents: int, gpus: int, bus: str, output: str | None
+) -> None:
     """Start the whole stack in the background; returns when it is ready.
 
     Log and views in a Postgres of its own (or the one that GANGLINE_DATABASE_URL names), two
@@ -62,7 +65,8 @@ def command_up(*, directory: Path, port: int, agents: int, gpus: int, bus: str) 
         database=os.environ.get("GANGLINE_DATABASE_URL", ""),
     )
     stack = stacks.up(plan, tell=say)
-    click.echo(stack.url)
+    row = {"url": stack.url, "dir": str(directory), "processes": list(stack.running)}
+    put_one(row, output=output, key="url", text=lambda seen: [seen["url"]])
     say(f"the page is at {stack.url}; `gangline down --dir {directory}` stops everything")
 
 
@@ -89,6 +93,8 @@ def command_status(*, directory: Path, output: str | None) -> int:
     """What of the stack runs. Exit code 1 when something that should run does not."""
     stack = stacks.load(directory)
     if stack is None or not stack.running:
+        if output not in (None, "table", "wide"):
+            put([], output=output, columns=_COLUMNS, key="name")
         say(f"nothing runs under {directory}; `gangline up --dir {directory}` starts it")
         return 1
     rows: list[dict[str, Any]] = [
