@@ -220,6 +220,22 @@ def test_a_view_heals_while_the_projector_runs(desk: Desk, views: Views) -> None
     assert desk.one("SELECT count(*) AS n FROM job")["n"] == 2
 
 
+def test_no_view_stands_still_for_a_nul(desk: Desk, views: Views) -> None:
+    """Postgres holds none, in no text and in no JSON; a backslash of one's own stays as it is."""
+    nul, plain = "a\0b", "a\\u0000b"
+    queued = s.queued("a")
+    labels = {nul: nul, "plain": plain}
+    desk.story.step(replace(queued, spec=replace(queued.spec, labels=labels)), s.node("n1"))
+    desk.story.step(s.placed("a", "n1"), s.started("a"))
+    desk.story.step(replace(s.saved("a", productive_ms=1), path=nul))
+
+    desk.catch_up()
+
+    assert problems(views) == set()
+    row = next(iter(views.rows("jobs")))
+    assert row["spec"]["labels"] == {"a\ufffdb": "a\ufffdb", "plain": plain}
+
+
 def unknown() -> PackedDecision:
     """A decision of a kind that does not exist yet."""
     return PackedDecision(kind="JobMoved", version=1, body=b"?")

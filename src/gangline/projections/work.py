@@ -8,13 +8,14 @@ memory, write them back.
 from __future__ import annotations
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import psycopg
 from psycopg.rows import class_row
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
     from gangline.events.decisions import Decision
 
 R = TypeVar("R")
+
+REPLACEMENT: Final = "\ufffd"
+"""What stands where a NUL was."""
+# An odd number of backslashes: an even one is backslashes of the text's own.
+_ESCAPED_NUL: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 
 
 class Unknown(StrEnum):
@@ -120,7 +126,7 @@ class Work:
         """Give rows to a statement as one JSON array, `%(rows)s`; none, none."""
         if rows:
             text = json.dumps([plain_row(row) for row in rows])
-            self.run(statement, rows=text)
+            self.run(statement, rows=storable(text))
 
     def run(self, statement: str, **parameters: object) -> None:
         """Run a statement of the view's `.sql` file."""
@@ -130,7 +136,16 @@ class Work:
         """Append rows by COPY."""
         with self.connection.cursor() as cursor, cursor.copy(self.sql[statement]) as copy:
             for row in rows:
-                copy.write_row(row)
+                copy.write_row([storable(v) if isinstance(v, str) else v for v in row])
+
+
+def storable(text: str) -> str:
+    """A text, or JSON as text, without NUL, which Postgres cannot hold, in clear or escaped.
+
+    Whoever may write to the log may put one into a label or a path; no view stands still for that.
+    """
+    text = text.replace("\0", REPLACEMENT)
+    return _ESCAPED_NUL.sub(rf"\1{REPLACEMENT}", text) if "\\u0000" in text else text
 
 
 @cache
