@@ -7,14 +7,16 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
-from gangline.cli.local_process import free_port
+from gangline.cli.local_process import free_port, port_is_free
 from gangline.client import Client, JobSpec
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -27,9 +29,9 @@ def _until_ready(path: Path, process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.slow
-def test_a_newcomer_sees_a_busy_fleet(tmp_path: Path) -> None:
-    """It has a past, takes a job, ends when told to, and takes its folder with it."""
+@contextmanager
+def _demo(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """One that is ready, with its port; ended at the end."""
     port, said = free_port(), tmp_path / "said"
     words = [sys.executable, "-m", "gangline.cli.main", "demo", "--port", str(port)]
     env = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONUNBUFFERED": "1"}
@@ -40,16 +42,35 @@ def test_a_newcomer_sees_a_busy_fleet(tmp_path: Path) -> None:
         )
     try:
         _until_ready(said, process)
-        with Client(f"http://127.0.0.1:{port}") as client:
-            fleet = client.request("GET", "/v1/summary")["fleet"]
-            assert (fleet["nodes"], fleet["total"]) == (100, 800)
-            assert fleet["held"] > fleet["total"] // 2
-            assert len(list(client.pages("/v1/faults"))) > 3
-            asked = client.submit(JobSpec(team="vision", gpus=1, priority="urgent"), key="mine")
-            job = client.job("mine", min_position=asked.position)
-            assert job["state"] in {"queued", "starting", "running"}
+        yield process, port
     finally:
         process.send_signal(signal.SIGINT)
-        code = process.wait(60)
-    assert code == 0
+        process.wait(60)
+
+
+@pytest.mark.slow
+def test_a_newcomer_sees_a_busy_fleet(tmp_path: Path) -> None:
+    """It has a past, takes a job, ends when told to, and takes its folder with it."""
+    with _demo(tmp_path) as (process, port), Client(f"http://127.0.0.1:{port}") as client:
+        fleet = client.request("GET", "/v1/summary")["fleet"]
+        assert (fleet["nodes"], fleet["total"]) == (100, 800)
+        assert fleet["held"] > fleet["total"] // 2
+        assert len(list(client.pages("/v1/faults"))) > 3
+        asked = client.submit(JobSpec(team="vision", gpus=1, priority="urgent"), key="mine")
+        job = client.job("mine", min_position=asked.position)
+        assert job["state"] in {"queued", "starting", "running"}
+    assert process.returncode == 0
     assert not list(tmp_path.glob("gangline-demo-*"))
+
+
+@pytest.mark.slow
+def test_a_demo_that_is_killed_leaves_nothing_running(tmp_path: Path) -> None:
+    """Its servers are watched by guards that outlive it."""
+    with _demo(tmp_path) as (process, port):
+        process.kill()
+        process.wait(30)
+
+        deadline = time.monotonic() + 30
+        while not port_is_free(port):
+            assert time.monotonic() < deadline, "the API still listens"
+            time.sleep(0.05)

@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from gangline.cli import local_postgres, processes
-from gangline.cli.local_process import free_port, port_is_free
+from gangline.cli.local_process import (
+    Lifetime,
+    dismiss_guard,
+    free_port,
+    guard,
+    port_is_free,
+)
 from gangline.cli.output import say
 from gangline.client import Client, GanglineError
 
@@ -49,7 +55,7 @@ def command_demo(*, port: int, nodes: int) -> None:
         raise DemoError(f"port {port} is taken; name another one with --port")
     chosen = port or (DEFAULT_PORT if port_is_free(DEFAULT_PORT) else free_port())
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: stop.set())
     with tempfile.TemporaryDirectory(prefix="gangline-demo-") as folder:
         _show(Path(folder), port=chosen, nodes=nodes, stop=stop)
@@ -61,7 +67,7 @@ def _show(folder: Path, *, port: int, nodes: int, stop: threading.Event) -> None
 
     began = time.monotonic()
     say(f"making a week of a fleet of {nodes:,} nodes …")
-    database = local_postgres.start(folder / "postgres")
+    database = local_postgres.start(folder / "postgres", lifetime=Lifetime.WITH_STARTER)
     running: list[Process] = []
     try:
         log = PostgresLog(database, "main")
@@ -71,6 +77,8 @@ def _show(folder: Path, *, port: int, nodes: int, stop: threading.Event) -> None
         log.close()
     finally:
         processes.stop_all(running)
+        for process in running:
+            dismiss_guard(process.pid)
         local_postgres.stop(folder / "postgres")
 
 
@@ -78,10 +86,13 @@ def _start(folder: Path, database: str, port: int) -> list[Process]:
     """The projector and the API."""
     env = {"GANGLINE_BUS": database, "GANGLINE_DATABASE_URL": database, "GANGLINE_CELL": "main"}
     commands = {"projector": ["projector"], "api": ["api", "--port", str(port)]}
-    return [
+    running = [
         processes.start(name, words, log=folder / f"{name}.log", env=env)
         for name, words in commands.items()
     ]
+    for process in running:
+        guard(process.pid, with_signal=signal.SIGTERM)  # should this one be killed
+    return running
 
 
 def _play(
