@@ -22,6 +22,7 @@ from gangline.replay.logfile import read_records, write_records
 from gangline.replay.scenario import ScenarioRun
 from gangline.replay.scenario_grammar import parse
 from gangline.scheduler.batches import Link, StepHeader, build
+from tests.support.stories import story_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -80,6 +81,12 @@ def story() -> list[Told]:
 def test_every_scenarios_decisions_are_right(path: Path) -> None:
     """The core and the checker agree, though neither knows the other."""
     assert found(told(path.read_text(), str(path))) == []
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_stories_are_right(seed: int) -> None:
+    """Faults, crashes, drains and changed quotas, in any order."""
+    assert found(told(story_of(seed).text, f"seed-{seed}")) == []
 
 
 def change(
