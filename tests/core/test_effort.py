@@ -1,7 +1,7 @@
 """How much is looked at for a decision: counted, not timed, so that a busy machine changes nothing.
 
-A gang that ends may let any waiting job start, but few are worth asking. What is counted here is what
-costs most: jobs asked for whether they may start, sweeps for a plan, and lists of victims.
+A gang that ends may let any waiting job start, but few are worth asking. What is counted here is
+what costs most: jobs asked for whether they may start, sweeps for a plan, and lists of victims.
 """
 
 from __future__ import annotations
