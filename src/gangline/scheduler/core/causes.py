@@ -18,7 +18,7 @@ from gangline.events import decisions as d
 from gangline.events.decisions import Certificate, WaitCause
 from gangline.scheduler.core import claims, quota, rights
 from gangline.scheduler.core.entities import Job, Node, Reservation
-from gangline.scheduler.core.fit import shape_of_spec
+from gangline.scheduler.core.fit import shape_of
 from gangline.scheduler.core.fleet import Shape
 from gangline.scheduler.core.lifecycle import Phase
 from gangline.scheduler.core.names import are, gpus_in_words
@@ -77,7 +77,7 @@ def _limit_text(job: Job, stopped: quota.Barrier) -> str:
 def _room(turn: Turn, job: Job, order: Order) -> Answer:
     """Why there is no room, looking at ever kinder fleets."""
     state = turn.state
-    shape = shape_of_spec(job.spec)
+    shape = shape_of(job)
     tree = state.tree_for(shape.selector)
     free = tree.root.free
     if tree.fits(shape):

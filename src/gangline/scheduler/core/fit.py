@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gangline.events.spec import Spec, TopologyKind
 from gangline.scheduler.core import quota
-from gangline.scheduler.core.entities import Node
+from gangline.scheduler.core.entities import Job, Node
 from gangline.scheduler.core.fleet import NODE_LEVEL, Shape
 from gangline.scheduler.core.keys import matches
 from gangline.scheduler.core.names import gpus_in_words
@@ -22,6 +22,14 @@ def shape_of_spec(spec: Spec) -> Shape:
         level=topology.level if topology.kind is TopologyKind.REQUIRED else "",
         selector=tuple(sorted(spec.selector.items())) if spec.selector else (),
     )
+
+
+def shape_of(job: Job) -> Shape:
+    """The same of a job, remembered with it."""
+    if isinstance(job.shape, Shape):
+        return job.shape
+    shape = job.shape = shape_of_spec(job.spec)
+    return shape
 
 
 def never_fits(state: State, spec: Spec) -> Answer | None:

@@ -15,7 +15,7 @@ from gangline.events.spec import UNLIMITED, JobClass
 from gangline.scheduler.core import quota, rights
 from gangline.scheduler.core.assumed import run_ms
 from gangline.scheduler.core.entities import Job
-from gangline.scheduler.core.fit import shape_of_spec
+from gangline.scheduler.core.fit import shape_of
 from gangline.scheduler.core.fleet import Domain, Tree
 from gangline.scheduler.core.keeping import Bound, left_by, plans_in_order
 from gangline.scheduler.core.keys import GroupKey
@@ -67,12 +67,12 @@ class Prospects:
         if self.state.windowed:
             return True
         left = self._left(group, head, bisect_left(self.plans.keys, key))
-        if spec.gpus <= addable and self._tree(head).holds(left, shape_of_spec(spec)):
+        if spec.gpus <= addable and self._tree(head).holds(left, shape_of(head)):
             return True
         return can_claim and self._claim(head, left.free)
 
     def _tree(self, head: Job) -> Tree:
-        return self.state.tree_for(shape_of_spec(head.spec).selector)
+        return self.state.tree_for(shape_of(head).selector)
 
     def _left(self, group: GroupKey, head: Job, ahead: int) -> Domain:
         """What plans leave for the one of the group that is out soonest."""

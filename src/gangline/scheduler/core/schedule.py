@@ -20,7 +20,7 @@ from gangline.events.decisions import Certificate
 from gangline.scheduler.core import claims, plans, quota, rights
 from gangline.scheduler.core.assumed import run_ms
 from gangline.scheduler.core.entities import Job, Reservation
-from gangline.scheduler.core.fit import shape_of_spec
+from gangline.scheduler.core.fit import shape_of
 from gangline.scheduler.core.fleet import ROOT_LEVEL, Place, Shape, bits, lowest_bits
 from gangline.scheduler.core.keeping import Keeping
 from gangline.scheduler.core.keys import GroupKey
@@ -148,7 +148,7 @@ class Asking:
         ):
             self.plans_left = False
         elif quota.barrier(self.state, spec.team, spec.gpus, preemptible=spec.preemptible) is None:
-            plans.plan(self.turn, job, shape_of_spec(spec), self.order)
+            plans.plan(self.turn, job, shape_of(job), self.order)
         self._push(group, index + 1)
 
     def _push(self, group: GroupKey, index: int) -> None:
@@ -165,7 +165,7 @@ class Asking:
 def attempt(turn: Turn, job: Job, order: Order) -> str:
     """Start it, evict for it, or plan for it."""
     state = turn.state
-    shape = shape_of_spec(job.spec)
+    shape = shape_of(job)
     spec = job.spec
     stopped = quota.barrier(state, spec.team, spec.gpus, preemptible=spec.preemptible)
     kept_off = False
