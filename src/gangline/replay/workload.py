@@ -73,6 +73,9 @@ TEAM_SHARES: Final = (24, 18, 14, 11, 9, 7, 6, 5, 4, 2)
 # Chosen: what a team asks for, as a multiple of its share; some are idle, some greedy.
 TEAM_DEMANDS: Final = (0.9, 1.1, 0.6, 1.5, 1.0, 0.5, 1.8, 1.2, 0.7, 2.0)
 _SEARCH_STEPS: Final = 60
+# Chosen: beyond these a workload takes minutes to draw, or does not fit into memory.
+MOST: Final = {"nodes": 100_000, "jobs_per_day": 1_000_000, "days": 3_660, "teams": 10_000}
+MOST_JOBS: Final = 1_000_000
 _T = TypeVar("_T")
 
 
@@ -230,9 +233,13 @@ def team_name(index: int) -> str:
 
 
 def _check(settings: WorkloadSettings) -> None:
-    for name in ("nodes", "jobs_per_day", "days", "teams"):
-        if getattr(settings, name) < 1:
-            raise BadInputError(f"--{name.replace('_', '-')}", "expected at least 1")
+    for name, most in MOST.items():
+        if not 1 <= getattr(settings, name) <= most:
+            raise BadInputError(f"--{name.replace('_', '-')}", f"expected 1 to {most:,}")
+    if (jobs := settings.jobs_per_day * settings.days) > MOST_JOBS:
+        raise BadInputError(
+            "--jobs-per-day times --days", f"expected at most {MOST_JOBS:,} jobs, not {jobs:,}"
+        )
     if not 0 < settings.load <= 100:
         raise BadInputError("--load", "expected a number above 0, at most 100")
 
@@ -245,12 +252,12 @@ def _drafts(settings: WorkloadSettings, chance: random.Random, *, largest: int) 
         TEAM_SHARES[index % len(TEAM_SHARES)] * TEAM_DEMANDS[index % len(TEAM_DEMANDS)]
         for index in range(settings.teams)
     ]
-    teams = range(settings.teams)
+    teams, up_to = range(settings.teams), list(itertools.accumulate(demands))
     drafts: list[_Draft] = []
     while len(drafts) < wanted:
         band = chance.choices(BANDS, [_arrivals(band) for band in BANDS])[0]
         submit_ms = rhythm.draw(chance)
-        team = chance.choices(teams, demands)[0]
+        team = chance.choices(teams, cum_weights=up_to)[0]
         gpus = _size(band, chance, largest)
         for _ in range(min(_runs(band, chance), wanted - len(drafts))):
             shape = math.exp(chance.gauss(0.0, band.sigma))

@@ -111,6 +111,10 @@ def test_a_fleet_of_any_size_keeps_its_pods() -> None:
         (WorkloadSettings(nodes=0), "--nodes"),
         (WorkloadSettings(jobs_per_day=0), "--jobs-per-day"),
         (WorkloadSettings(load=0), "--load"),
+        (WorkloadSettings(teams=100_000), "--teams"),
+        (WorkloadSettings(nodes=10**9), "--nodes"),
+        (WorkloadSettings(days=10**6), "--days"),
+        (WorkloadSettings(days=1_000), "--jobs-per-day times --days"),
     ],
 )
 def test_senseless_settings_are_refused(settings: WorkloadSettings, option: str) -> None:
