@@ -384,7 +384,8 @@ class Client:
     ) -> tuple[Any, float | None]:
         """An answer or an error, and after how many seconds to try again (None: never)."""
         try:
-            response = self._http.request(method, path, json=body, params=params, headers=headers)
+            sent = {name.encode(): value.encode() for name, value in headers.items()}
+            response = self._http.request(method, path, json=body, params=params, headers=sent)
         except (UnicodeEncodeError, ValueError) as error:
             return InvalidError(f"this cannot be sent as JSON: {error}"), None
         except httpx2.TransportError as error:

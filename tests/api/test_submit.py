@@ -125,6 +125,7 @@ def test_the_same_key_for_another_job_is_a_conflict(world: World) -> None:
         ({"command": []}, "command"),
         ({"command": ["a\0b"]}, "body: command, env and workdir hold no NUL"),
         ({"env": {"A": "\ud800"}}, "body: command, env and workdir hold no NUL and no half"),
+        ({"env": {"A\n\x1b[31m": "1"}}, "'env.A\\n\\x1b[31m.[key]': a name has printing"),
         ({"env": {"A=B": "1"}}, "body: the name of a variable has no ="),
         ({"runtime": "10m"}, "body: runtime and exits_after are for jobs without a command"),
         ({"env": {"A": "x" * 70_000}}, "a spec has at most 65,536 bytes, this one 70,0"),
@@ -151,6 +152,7 @@ def test_a_wrong_spec_is_one_problem_that_says_what_would_be_right(
         (b'{"team": "a", "gpus": NaN}', "NaN is no number"),
         (b"\xff\xfe", "the body is no JSON"),
         (b"[" * 100_000, "the body is no JSON"),
+        (b'{"gpus": ' + b"9" * 5_000 + b"}", "a number of 5,000 digits; at most 100 are read"),
     ],
 )
 def test_a_body_that_is_no_json_is_said_to_be_so(world: World, body: bytes, said: str) -> None:
@@ -179,6 +181,39 @@ def test_a_batch_is_taken_whole_or_not_at_all(world: World) -> None:
     assert refused.status_code == 422
     assert refused.json()["detail"].startswith("jobs.1: gpus:")
     assert [job["position"] for job in taken.json()["jobs"]] == ["jobs-0-0", "jobs-0-1"]
+
+
+def test_one_id_for_two_jobs_of_a_batch_is_a_conflict(world: World) -> None:
+    """Nothing is taken; twice the same job is one job that was sent twice."""
+    other = GOOD | {"gpus": 16}
+    twins = [{"id": "a", "spec": GOOD}, {"id": "a", "spec": other}]
+
+    answer = world.client.post("/v1/jobs/batch", json={"jobs": twins})
+
+    assert answer.status_code == 409
+    assert answer.json()["detail"] == "two jobs of this batch have the id a"
+    assert world.facts(Topic.JOBS) == []
+
+
+def test_a_key_may_be_of_any_script(world: World) -> None:
+    """A header is bytes: UTF-8 here, as everywhere."""
+    headers = {b"Idempotency-Key": "équipe-作业".encode()}
+
+    answer = world.client.post("/v1/jobs", json=GOOD, headers=headers)
+
+    assert answer.json()["job"] == "équipe-作业"
+
+
+def test_an_unknown_class_and_an_empty_name_are_said_to_be_so(world: World) -> None:
+    """Not an accident of the server's, and no way to somewhere else."""
+    world.client.post("/v1/jobs", json=GOOD, headers={"Idempotency-Key": "k"}).raise_for_status()
+
+    wrong = world.client.post("/v1/jobs/k/priority", json={"priority": "top"})
+    nameless = world.client.get("/v1/jobs/", follow_redirects=False)
+
+    assert wrong.status_code == 422
+    assert wrong.json()["detail"].startswith("priority: must be 'low', 'normal', 'high' or")
+    assert (nameless.status_code, nameless.json()["detail"]) == (404, "GET /v1/jobs/: Not Found")
 
 
 def test_a_job_without_a_command_holds_its_gpus_for_its_runtime(world: World) -> None:

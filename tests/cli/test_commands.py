@@ -154,6 +154,21 @@ def test_bytes_that_are_no_text_are_said_to_be_none(shell: Shell) -> None:
     assert "cannot be sent" in done.err
 
 
+def test_a_name_that_is_no_utf_8_is_said_to_be_none(shell: Shell) -> None:
+    """It is the user's mistake, not ours."""
+    done = shell("job", "\udcff")
+
+    assert (done.code, done.err) == (2, "gangline: a name on the command line is no UTF-8\n")
+
+
+def test_a_team_may_be_of_any_script(shell: Shell) -> None:
+    """The id that is made for the job has the team's name in it."""
+    done = shell("submit", "--team", "équipe", "--gpus", "1", "--", "true")
+
+    assert done.code == 0, done.err
+    assert done.out.startswith("équipe-")
+
+
 def test_wait_returns_the_exit_code_of_the_job(shell: Shell) -> None:
     """A job that ended with code 3 makes `submit --wait` end with code 3."""
     shell.world.views.tables["jobs"] = [JOB | {"job": "j", "state": "failed", "exit_code": 3}]

@@ -60,6 +60,7 @@ def create_app(
         version=metadata.version("gangline"),
         docs_url=None,  # its page loads scripts of other sites
         redoc_url=None,
+        redirect_slashes=False,  # nothing is elsewhere: an empty name is not found
         lifespan=_closing(log, views),
         generate_unique_id_function=_operation,
     )

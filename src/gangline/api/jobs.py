@@ -1,5 +1,6 @@
 """Routes of jobs: submit, cancel, hold, release, change the class."""
 
+import contextlib
 import hashlib
 import json
 import re
@@ -7,10 +8,10 @@ import secrets
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, Request
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
 from gangline.api.auth import Principal, Verb, authorise, principal_of
@@ -62,7 +63,7 @@ class PriorityRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    priority: Annotated[str, AfterValidator(lambda word: JobClass[word.upper()].word)]
+    priority: Literal["low", "normal", "high", "urgent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,7 @@ class Desk:
         """Append what is new, answer what is known; all or none."""
         for _, spec in wanted:
             authorise(caller, Verb.CHANGE_JOBS, spec.team)
+        _check_twins(wanted)
         before = [self._repeated(job, spec) for job, spec in wanted]
         new = [i for i, known in enumerate(before) if known is None]
         messages = [
@@ -199,6 +201,15 @@ class Desk:
         return Accepted(job=job, position=position)
 
 
+def _check_twins(wanted: list[tuple[str, Spec]]) -> None:
+    """A `conflict` problem where two jobs of one batch have the same id."""
+    digests: dict[str, bytes] = {}
+    for job, spec in wanted:
+        digest = digest_of(spec)
+        if digests.setdefault(job, digest) != digest:
+            raise ProblemError("conflict", f"two jobs of this batch have the id {job}")
+
+
 def submission(job: str, spec: Spec, *, actor: str) -> Message:
     """A submission as it is appended: its id is the job's."""
     body = facts.JobSubmitted(job=job, spec=spec)
@@ -211,9 +222,11 @@ def digest_of(spec: Spec) -> bytes:
 
 
 def job_id(key: str, request: JobRequest) -> str:
-    """The job's id: the client's key (without RFC 8941's quotes), else one from the job's name."""
+    """The job's id: the client's key (UTF-8, without RFC 8941's quotes), else from its name."""
     if not key:
         return f"{(request.name or request.team)[:100]}-{secrets.token_hex(5)}"
+    with contextlib.suppress(UnicodeError):  # a header's bytes, read one by one
+        key = key.encode("latin-1").decode()
     if re.fullmatch(r'"[^"\\]*"', key):
         key = key[1:-1]
     try:

@@ -32,6 +32,7 @@ Model = TypeVar("Model", bound=BaseModel)
 MAX_LABELS: Final = 64
 MAX_COUNT: Final = 10_000
 _MAX_GPUS: Final = 1_000_000
+_MAX_DIGITS: Final = 100
 _CLASSES: Final = {job_class.word: job_class for job_class in words.JobClass}
 
 
@@ -195,13 +196,21 @@ class JobRequest(BaseModel):
 def parse_body(body: bytes) -> Any:  # noqa: ANN401 - JSON
     """The JSON of a request's body; a `bad-request` problem says where it is broken."""
     try:
-        return json.loads(body, parse_constant=_no_constant, object_pairs_hook=_no_twins)
+        return json.loads(
+            body, parse_int=_int, parse_constant=_no_constant, object_pairs_hook=_no_twins
+        )
     except (ValueError, RecursionError) as error:
         raise ProblemError("bad-request", f"the body is no JSON: {error}") from error
 
 
 def _no_constant(word: str) -> None:
     raise ValueError(f"{word} is no number of JSON's")
+
+
+def _int(digits: str) -> int:
+    if len(digits) > _MAX_DIGITS:
+        raise ValueError(f"a number of {len(digits):,} digits; at most {_MAX_DIGITS} are read")
+    return int(digits)
 
 
 def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -234,12 +243,17 @@ def checked(model: type[Model], value: object) -> Model:
 def invalid(error: ValidationError, *, known: list[str]) -> ProblemError:
     """The problem of a failed validation: the first mistake as one line, all of them as a list."""
     errors = [
-        {"field": ".".join(map(str, e["loc"])) or "body", "detail": _words(e, known)}
+        {"field": _printable(".".join(map(str, e["loc"]))) or "body", "detail": _words(e, known)}
         for e in error.errors(include_url=False)
     ]
     first = errors[0]
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     return ProblemError("invalid", f"{first['field']}: {first['detail']}{more}", errors=errors)
+
+
+def _printable(text: str) -> str:
+    """A text in one line, and harmless to a terminal."""
+    return text[:200] if text.isprintable() else ascii(text[:200])
 
 
 def _words(error: Any, known: list[str]) -> str:  # noqa: ANN401 - pydantic's own dictionary

@@ -75,6 +75,8 @@ def _of_others(error: BaseException) -> tuple[str, int]:
     """What is said of errors of the system, of Postgres, and of our mistakes."""
     if type(error).__name__ == "OperationalError":
         return f"gangline: Postgres is not reachable: {_one_line(error)}; {_START_IT}", 7
+    if isinstance(error, UnicodeEncodeError):
+        return "gangline: a name on the command line is no UTF-8", USAGE
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"gangline: {where}{error.strerror or error}", USAGE if error.filename else FAILED
