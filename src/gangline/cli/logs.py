@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from gangline.client import Client
 
 _POLL_S: Final = 0.5
+LONGEST: Final = 1 << 20
+"""Bytes after which a line without an end is shown as it is, and goes on in a line of its own."""
 
 
 @dataclass(slots=True)
@@ -119,9 +121,9 @@ def _show(client: Client, file: _File, attempt: int) -> None:
 
 
 def _write(file: _File, data: bytes, *, last: bool) -> None:
-    """Whole lines to stdout; a line that is not whole yet waits for its end."""
+    """Whole lines to stdout; a line that is not whole yet waits for its end, up to a length."""
     *lines, file.rest = (file.rest + data).split(b"\n")
-    if last and file.rest:
+    if file.rest and (last or len(file.rest) >= LONGEST):
         lines.append(file.rest)
         file.rest = b""
     for line in lines:
