@@ -11,10 +11,12 @@ from playwright.sync_api import expect
 from gangline.api import tokens
 from gangline.api.tokens import Role
 from gangline.events.log import Topic
+from gangline.events.postgres_log import PostgresLog
+from gangline.projections.migrations import migrate
 from gangline.replay.history import LogSource
 from gangline.replay.timetravel import When, state_at
 from tests.support.browser import browser, page_of, violations
-from tests.support.page_cell import PageCell, page_cell
+from tests.support.page_cell import PageCell, page_cell, serve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -253,7 +255,7 @@ def test_a_job_is_cancelled_and_reranked(page: Page, cell: PageCell, address: st
     page.get_by_role("button", name="Cancel job").click()
     page.get_by_label("Why").fill("no longer needed")
     page.get_by_role("dialog").get_by_role("button", name="Cancel job").click()
-    page.get_by_role("dialog").wait_for(state="hidden")
+    page.get_by_text("Cancel job: asked for, jobs-0-").wait_for()
 
     asked = [fact for fact in cell.facts(Topic.JOBS) if getattr(fact, "job", "") == job]
     kinds = [type(fact).__name__ for fact in asked]
@@ -327,3 +329,25 @@ def test_nothing_runs_out_of_the_window(chromium: Browser, address: str, width: 
         for path in PAGES:
             go(opened, address + path)
             assert opened.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_an_empty_cell_says_what_to_do_first(page: Page, postgres_url: str) -> None:
+    """Before anything has come, each page names the command that begins it."""
+    migrate(postgres_url)
+    log = PostgresLog(postgres_url, "main")
+    log.create_topics()
+    log.close()
+    first = {
+        "/": "gangline team set vision",
+        "/queue": "gangline submit",
+        "/jobs": "gangline submit",
+        "/teams": "gangline team set vision",
+        "/nodes": "gangline agent",
+        "/decisions": "Nothing was decided",
+    }
+    with serve(postgres_url) as url:
+        for path, words in first.items():
+            go(page, url + path)
+            page.locator(".empty").get_by_text(words).first.wait_for()
+            assert page.locator("#trouble").count() == 0
+        page.goto("about:blank")

@@ -31,6 +31,7 @@ from gangline.replay.demo_story import Size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
 HOSTILE = "<img src=x onerror=alert(1)> \u202eevil\u0007"
@@ -71,25 +72,29 @@ class PageCell:
             for record in read_to_ends(self.log, from_the_start([topic]))
         ]
 
-    @contextmanager
-    def serve(self, *, tokens: Path | None = None) -> Iterator[str]:
+    def serve(self, *, tokens: Path | None = None) -> AbstractContextManager[str]:
         """An API over it on a free port."""
-        settings = Settings(cell="main", tokens=tokens)
-        log, views = PostgresLog(self.url, "main"), PageViews(self.url, "main")
-        app = create_app(settings, log=log, views=views)
-        # Streams are open for ever; they are cut at the end.
-        config = uvicorn.Config(app, port=0, log_level="critical", timeout_graceful_shutdown=1)
-        server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run, daemon=True)
-        thread.start()
-        try:
-            while not server.started:
-                assert thread.is_alive(), "the API did not start"
-                time.sleep(0.01)
-            yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join(10)
+        return serve(self.url, tokens=tokens)
+
+
+@contextmanager
+def serve(database: str, *, tokens: Path | None = None) -> Iterator[str]:
+    """An API over the log and the views of a database, on a free port."""
+    log, views = PostgresLog(database, "main"), PageViews(database, "main")
+    app = create_app(Settings(cell="main", tokens=tokens), log=log, views=views)
+    # Streams are open for ever; they are cut at the end.
+    config = uvicorn.Config(app, port=0, log_level="critical", timeout_graceful_shutdown=1)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive(), "the API did not start"
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(10)
 
 
 @contextmanager

@@ -79,6 +79,10 @@ function input([name, label, kind, options]) {
 
 /** Say for a while what was done. */
 function done(words) {
-  const text = document.getElementById("live-text");
-  text.textContent = words;
+  const note = document.getElementById("done");
+  note.textContent = words;
+  note.hidden = false;
+  setTimeout(() => {
+    note.hidden = true;
+  }, 8_000);
 }

@@ -108,7 +108,8 @@ export class FleetMap {
     while (side > 4) {
       const columns = Math.max(1, Math.floor(width / (wide * side + BETWEEN)));
       const rows = Math.ceil(blocks.length / columns);
-      if (rows * (high * side + HEAD + BETWEEN) <= tallest && columns * (wide * side) <= width) break;
+      const tall = rows * (high * side + HEAD + BETWEEN);
+      if (tall <= tallest && columns * (wide * side) <= width) break;
       side -= 1;
     }
     return Math.min(30, side + 4 * this.zoom);

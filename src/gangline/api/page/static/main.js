@@ -79,8 +79,14 @@ async function enter() {
 
 async function refresh() {
   const mine = current;
+  const places = () => [...$("page").querySelectorAll(".scroll, .map")];
+  const before = places().map((each) => [each.scrollTop, each.scrollLeft]);
   try {
     await mine.refresh();
+    const after = places();
+    if (mine === current && after.length === before.length) {
+      after.forEach((each, i) => each.scrollTo(before[i][1], before[i][0]));
+    }
     $("fresh").textContent = shown.at === null ? `Read at ${clock(Date.now())}` : "";
     if (connected === "failed") connected = "live";
     fault("");

@@ -41,6 +41,17 @@ export function build({ root, name }) {
 async function refresh(parts) {
   const found = await page(`jobs/${encodeURIComponent(parts.name)}`);
   parts.found = found;
+  // What is the same is not made anew: whoever reads or has the keyboard there is not disturbed.
+  const queue = { ...found.queue, waited_s: 0 };
+  const text = JSON.stringify({ ...found, at_ms: shown.at, queue });
+  const same = text === parts.read;
+  parts.read = text;
+  if (!same) draw(parts);
+  parts.picture.replaceChildren(gantt(found, now(), parts.picture.clientWidth));
+}
+
+function draw(parts) {
+  const { found } = parts;
   const { job } = found;
   parts.head.replaceChildren(el("h1", {}, el("bdi", {}, job.job)), tag(job.state), buttons(job));
   parts.body.replaceChildren(
@@ -55,8 +66,6 @@ async function refresh(parts) {
       output(parts),
     ].filter(Boolean),
   );
-  const place = parts.picture;
-  place.replaceChildren(gantt(found, now(), place.clientWidth));
 }
 
 function buttons(job) {

@@ -2,7 +2,7 @@
 
 import * as actions from "./actions.js";
 import * as csv from "./csv.js";
-import { now, page } from "./data.js";
+import { now, page, shown } from "./data.js";
 import { fill } from "./table.js";
 import { inWords } from "./tell.js";
 import {
@@ -31,6 +31,10 @@ export function build({ root, name }) {
 async function refresh(parts) {
   const found = await page(`nodes/${encodeURIComponent(parts.name)}`);
   parts.found = found;
+  // What is the same is not made anew: whoever reads or has the keyboard there is not disturbed.
+  const text = JSON.stringify({ ...found, at_ms: shown.at });
+  if (text === parts.read) return;
+  parts.read = text;
   const { node } = found;
   parts.head.replaceChildren(
     el("h1", {}, el("bdi", {}, node.node)),
