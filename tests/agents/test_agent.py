@@ -184,6 +184,8 @@ def test_what_the_user_has_to_put_right_ends_the_member(cell: Cell, spec: Spec, 
 
     assert (ended.code, ended.reason) == (127, "exited")
     assert says in ended.detail
+    printed = cell.folder / make.NODE / "attempts" / "job.1" / "rank-0.err"
+    assert says in printed.read_text()
     assert "MemberStarted" not in cell.kinds()
 
 

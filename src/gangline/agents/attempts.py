@@ -137,6 +137,14 @@ def write_intent(folder: Path, order: AssignedMember) -> str:
     return token
 
 
+def note_refused(folder: Path, rank: int, result: files.Result) -> None:
+    """Leave word of a member that was never started: for its people, and for who prunes."""
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o711)
+        files.tell(folder / f"rank-{rank}.err", result.detail)
+        result.save(folder)
+
+
 @dataclass(frozen=True, slots=True)
 class Intent:
     """What was going to be started in a folder. boot_id: of the machine then."""

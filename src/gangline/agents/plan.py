@@ -9,6 +9,7 @@ fields are only ever added. Standard library only.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -128,6 +129,12 @@ class Result:
     def save(self, folder: Path) -> None:
         """Write it for good."""
         write(folder / RESULT, {"version": VERSION, **asdict(self)})
+
+
+def tell(err: Path, words: str) -> None:
+    """Say something in a rank's own error output, where its people look; as far as it can be."""
+    with contextlib.suppress(OSError), err.open("a", encoding="utf-8", errors="replace") as output:
+        output.write(f"gangline: {words}\n")
 
 
 def load_result(folder: Path) -> Result | None:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 import gangline
 from gangline.agents import cgroups, environment, preflight, procfs, supervisor
 from gangline.agents import plan as files
-from gangline.agents.attempts import Attempt, folder_name, read_intent, write_intent
+from gangline.agents.attempts import Attempt, folder_name, note_refused, read_intent, write_intent
 from gangline.agents.core import (
     Checked,
     Ended,
@@ -158,6 +158,10 @@ class ProcessExecutor:
             )
         except Exception as error:  # noqa: BLE001 - the core needs an answer
             answer = Checked(key=key, problem=f"the check failed: {error!r}"), None
+        refused = answer[0]
+        if refused.code:
+            how = files.Result(code=refused.code, detail=refused.problem)
+            note_refused(self._root / folder_name(key), environment.first_rank(check.order), how)
         self._answers.put(answer)
         self.wake()
 
@@ -173,7 +177,8 @@ class ProcessExecutor:
             self.forget(key)
             self._spawn(attempt)
         except (PrivateError, ValueError) as error:
-            files.Result(code=preflight.NOT_EXECUTABLE, detail=str(error)).save(folder)
+            how = files.Result(code=preflight.NOT_EXECUTABLE, detail=str(error))
+            note_refused(folder, environment.first_rank(order), how)
         except OSError as error:
             if error.errno == errno.ENOSPC:
                 raise

@@ -82,6 +82,7 @@ class Supervisor:
             except (OSError, KeyError, subprocess.SubprocessError) as error:
                 self._detail = f"cannot start rank {rank.rank}: {error}"
                 self._sick = isinstance(error, OSError) and error.errno in _MACHINE_TROUBLE
+                files.tell(Path(rank.err), self._detail)
                 code = 127 if isinstance(error, FileNotFoundError) else 126
                 self._note_exit(rank.rank, code, 0)
                 break
