@@ -1,4 +1,6 @@
-"""How fast the page is over 8,000 GPUs and 10,000 waiting jobs: `python -m tests.support.page_speed`.
+"""How fast the page is, over 8,000 GPUs and 10,000 waiting jobs.
+
+    python -m tests.support.page_speed
 
 Prints for each page the first paint, the longest task of the main thread while it refreshes for
 twelve seconds, and the bytes of each answer on the wire.
