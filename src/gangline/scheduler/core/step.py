@@ -25,7 +25,7 @@ from gangline.scheduler.core import (
     schedule,
     submissions,
 )
-from gangline.scheduler.core.assumed import NEVER
+from gangline.scheduler.core.assumed import NEVER, protected_until_ms
 from gangline.scheduler.core.entities import Node
 from gangline.scheduler.core.inputs import Fact
 from gangline.scheduler.core.lifecycle import Phase
@@ -218,9 +218,13 @@ def _nothing(_turn: Turn, _name: str) -> None:
 
 
 def _protection_due(turn: Turn, name: str) -> None:
-    job = turn.state.jobs.get(name)
-    if job is not None and job.phase is Phase.RUNNING and turn.state.groups:
-        turn.state.freed()
+    state = turn.state
+    job = state.jobs.get(name)
+    if job is None or job.phase is not Phase.RUNNING or not state.groups:
+        return
+    # The timer of an earlier attempt says nothing of the present one.
+    if protected_until_ms(state.cell.policy, job) <= turn.now_ms:
+        state.freed()
 
 
 def _cycle_due(turn: Turn, _name: str) -> None:
