@@ -15,6 +15,7 @@ import pytest
 
 from gangline.cli import local_postgres, processes
 from gangline.cli import stack as stacks
+from gangline.cli.errors import INTERRUPTED
 from gangline.cli.local_process import free_port
 from gangline.client import Client, JobSpec, NotFoundError
 from gangline.events.log import LogUnreachableError
@@ -197,3 +198,37 @@ def test_a_stack_that_cannot_come_up_leaves_nothing_behind(
     with pytest.raises(LogUnreachableError, match="Kafka at"):
         stacks.up(stacks.Plan(directory=folder, agents=1, bus=bus))
     assert local_postgres.url(folder / "postgres") is None
+
+
+def test_an_interrupted_up_leaves_nothing_behind(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C while it waits for its nodes, and again while it takes everything down."""
+    monkeypatch.delenv("GANGLINE_DATABASE_URL", raising=False)
+    with subprocess.Popen(
+        [sys.executable, "-c", _INTERRUPTED, "up", "--dir", str(folder), "--agents", "1"],
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as up:
+        assert up.stderr is not None
+        said = [line for line in up.stderr if "Traceback" in line or "stopping" in line]
+
+    assert up.returncode == INTERRUPTED
+    assert set(said) == {"stopping\n"}
+    assert _programs(folder) == []
+
+
+# `gangline up` that is hit when all its processes have been started, and hit again meanwhile.
+_INTERRUPTED = """
+import signal, sys
+from gangline.cli import main, stack
+signal.signal(signal.SIGINT, signal.default_int_handler)  # who starts us may ignore it
+stack.wait_until_ready = lambda *_: signal.raise_signal(signal.SIGINT)
+stop = stack.Stack.stop
+def hit(self, names):
+    print("stopping", file=sys.stderr, flush=True) if "api" in names else None
+    signal.raise_signal(signal.SIGINT)
+    stop(self, names)
+stack.Stack.stop = hit
+sys.exit(main.run(sys.argv[1:]))
+"""

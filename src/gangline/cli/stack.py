@@ -15,6 +15,8 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import signal
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -165,16 +167,29 @@ def load(directory: Path) -> Stack | None:
 def up(plan: Plan, *, tell: Tell = lambda _: None) -> Stack:
     """Bring a stack up and return when it is ready. tell: called with a line for each stage.
 
-    A stack that cannot come up is taken down again, unless parts of it ran before.
+    A stack that cannot come up is taken down again, unless parts of it ran before; the same where
+    somebody interrupts it.
     """
     before = load(plan.directory)
     ran = before is not None and any(process.alive for process in before.running.values())
     try:
         return _up(plan, tell)
-    except Exception:
+    except BaseException:
         if not ran:
-            down(plan.directory)
+            _down_undisturbed(plan.directory)
         raise
+
+
+def _down_undisturbed(directory: Path) -> None:
+    """Take a stack down though somebody presses Ctrl-C again meanwhile."""
+    if threading.current_thread() is not threading.main_thread():
+        down(directory)
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        down(directory)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _up(plan: Plan, tell: Tell) -> Stack:
