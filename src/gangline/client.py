@@ -145,12 +145,17 @@ class Happening:
 
 
 def state_of(directory: Path) -> dict[str, Any] | None:
-    """What `gangline up` wrote down about the stack in a folder; None where there is none."""
+    """What `gangline up` wrote down about the stack in a folder; None where there is none.
+
+    PermissionError where it is somebody else's.
+    """
     try:
-        found: dict[str, Any] = json.loads((directory / STATE_FILE).read_text(encoding="utf-8"))
+        found = json.loads((directory / STATE_FILE).read_text(encoding="utf-8"))
+    except PermissionError:
+        raise
     except (OSError, ValueError):
         return None
-    return found
+    return found if isinstance(found, dict) else None
 
 
 def find_url() -> str:
@@ -158,7 +163,10 @@ def find_url() -> str:
     if url := os.environ.get("GANGLINE_URL"):
         return url
     directory = Path(os.environ.get("GANGLINE_DIR") or ".gangline")
-    state = state_of(directory)
+    try:
+        state = state_of(directory)
+    except PermissionError as error:
+        raise UnreachableError(f"the stack in {directory} is somebody else's") from error
     if state is None or not state.get("url"):
         raise UnreachableError(
             f"no API is known: set GANGLINE_URL, or start one with `gangline up` (no stack in "

@@ -10,6 +10,8 @@ import pytest
 from gangline.events.log import Position, Topic
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.cli.conftest import Shell
 
 QUEUED: dict[str, Any] = {
@@ -117,6 +119,7 @@ def test_a_team_is_set_by_a_fact(shell: Shell) -> None:
         ("submit --team a --gpu 1", 2, "there is no option --gpu; did you mean --gpus?"),
         ("submit --gpus 1", 2, "gangline submit: Missing option '--team'"),
         ("submit --team a --gpus 1 -e A", 2, "'A' is not KEY=VALUE"),
+        ("up --port 70000", 2, "70000 is not in the range 0<=x<=65535"),
         ("quque", 2, "gangline: there is no command quque; did you mean queue?"),
         ("drain n0 --deadline soon", 2, "gangline: deadline: a duration is a text like"),
         ("events", 2, "name a job, or follow all decisions with -f"),
@@ -159,6 +162,21 @@ def test_a_name_that_is_no_utf_8_is_said_to_be_none(shell: Shell) -> None:
     done = shell("job", "\udcff")
 
     assert (done.code, done.err) == (2, "gangline: a name on the command line is no UTF-8\n")
+
+
+@pytest.mark.parametrize("state", ["", "[]", "null", "{", '{"url": ""}'])
+def test_a_damaged_note_of_a_stack_is_no_stack(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, state: str
+) -> None:
+    """Whatever stands in the file."""
+    (tmp_path / "state.json").write_text(state)
+    monkeypatch.delenv("GANGLINE_URL")
+    monkeypatch.setenv("GANGLINE_DIR", str(tmp_path))
+
+    done = shell("queue")
+
+    assert done.code == 7
+    assert done.err.startswith("gangline: no API is known")
 
 
 def test_a_team_may_be_of_any_script(shell: Shell) -> None:

@@ -40,7 +40,12 @@ class DemoError(Exception):
 
 
 @click.command("demo")
-@click.option("--port", type=int, default=0, help="Of the page. [default: 8642, or any]")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=0,
+    help="Of the page. [default: 8642, or any]",
+)
 @click.option(
     "--nodes", type=click.IntRange(min=100, max=4000), default=1000, show_default=True,
     help="How many nodes of 8 GPUs the fleet has.",

@@ -76,6 +76,8 @@ def _of_others(error: BaseException) -> tuple[str, int]:
     if type(error).__name__ == "OperationalError":
         return f"gangline: Postgres is not reachable: {_one_line(error)}; {_START_IT}", 7
     if isinstance(error, UnicodeEncodeError):
+        if error.encoding != "utf-8":
+            return f"gangline: {error.encoding} cannot show this; set PYTHONUTF8=1", FAILED
         return "gangline: a name on the command line is no UTF-8", USAGE
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""

@@ -249,7 +249,7 @@ class _Seconds(click.ParamType[float]):
     show_default=True,
     help="Where it serves its jobs' output.",
 )
-@click.option("--log-port", type=int, default=0, help="0: any.")
+@click.option("--log-port", type=click.IntRange(0, 65_535), default=0, help="0: any.")
 @click.option(
     "--log-token",
     envvar="GANGLINE_LOG_TOKEN",
@@ -343,7 +343,13 @@ def _words(text: str) -> tuple[str, ...]:
 @bus_options
 @_DATABASE
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
-@click.option("--port", type=int, default=8642, show_default=True, help="0: any free one.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=8642,
+    show_default=True,
+    help="0: any free one.",
+)
 @click.option(
     "--tokens",
     type=click.Path(path_type=Path),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,7 +26,12 @@ _DIR: Final = click.option(
 
 @click.command("up")
 @_DIR
-@click.option("--port", type=int, default=0, help="Of the API and page. [default: 8642, or any]")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=0,
+    help="Of the API and page. [default: 8642, or any]",
+)
 @click.option(
     "--agents",
     type=click.IntRange(min=1, max=64),
@@ -67,7 +73,12 @@ def command_up(
     stack = stacks.up(plan, tell=say)
     row = {"url": stack.url, "dir": str(directory), "processes": list(stack.running)}
     put_one(row, output=output, key="url", text=lambda seen: [seen["url"]])
-    say(f"the page is at {stack.url}; `gangline down --dir {directory}` stops everything")
+    say(f"the page is at {stack.url}; `gangline down --dir {_quoted(directory)}` stops everything")
+
+
+def _quoted(directory: Path) -> str:
+    """A folder as a shell takes it."""
+    return shlex.quote(str(directory))
 
 
 @click.command("down")
@@ -95,7 +106,7 @@ def command_status(*, directory: Path, output: str | None) -> int:
     if stack is None or not stack.running:
         if output not in (None, "table", "wide"):
             put([], output=output, columns=_COLUMNS, key="name")
-        say(f"nothing runs under {directory}; `gangline up --dir {directory}` starts it")
+        say(f"nothing runs under {directory}; `gangline up --dir {_quoted(directory)}` starts it")
         return 1
     rows: list[dict[str, Any]] = [
         {
