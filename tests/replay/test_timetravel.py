@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,7 +13,13 @@ from gangline.events import decisions as d
 from gangline.replay.history import LogSource
 from gangline.replay.show import life_of
 from gangline.replay.timetravel import When, parse_when, state_at
+from gangline.scheduler.batches import BrokenChainError, LogDifferenceError
+from gangline.scheduler.follower import UnknownLogicError
+from tests.replay.test_tampering import ListSource
 from tests.scheduler.test_real_core import Fleet
+
+if TYPE_CHECKING:
+    from gangline.events.batch import DecisionBatch
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +49,28 @@ def test_every_moment_adds_up(fleet: Fleet) -> None:
         assert placed == sum(team["used"] for team in state["teams"])
         assert sum(t["lent"] for t in state["teams"]) <= sum(t["borrowed"] for t in state["teams"])
         assert state["state_digest"] == batch.state_digest.hex()
+
+
+def test_a_damaged_last_batch_is_a_state_or_said_to_be_none(fleet: Fleet) -> None:
+    """Nothing but the batch after it would vouch for its bytes; a name may be of nobody."""
+    placed = next(batch for batch in fleet.cell.batches() if "GangPlaced" in kinds_of(batch))
+    records = list(LogSource(fleet.cell.log).decisions())[: placed.seq]
+    said = set()
+    for at in range(len(records[-1].value)):
+        value = bytearray(records[-1].value)
+        value[at] ^= 1 << (at % 7)
+        damaged = [*records[:-1], replace(records[-1], value=bytes(value))]
+        try:
+            assert state_at(ListSource(damaged), When())["seq"] == placed.seq
+        except (LogDifferenceError, BrokenChainError, UnknownLogicError) as error:
+            said.add(type(error))
+
+    assert {LogDifferenceError, BrokenChainError} <= said
+
+
+def kinds_of(batch: DecisionBatch) -> list[str]:
+    """What it decided, by name."""
+    return [decision.kind for decision in batch.decisions]
 
 
 def test_a_moment_between_two_batches_is_the_earlier_one(fleet: Fleet) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gangline.replay.history import steps
 from gangline.scheduler import core
+from gangline.scheduler.batches import LogDifferenceError
 from gangline.scheduler.core.order import Order
 from gangline.scheduler.follower import Follower
 
@@ -65,13 +66,25 @@ def parse_when(text: str) -> When:
 
 
 def state_at(source: Source, when: When) -> Plain:
-    """The state then, as plain values."""
+    """The state then, as plain values; LogDifferenceError where a decision fits no state."""
     follower = Follower(core)
-    for step in steps(source):
-        if not when.is_after(step):
-            break
-        follower.fold(step)
-    return as_plain(follower, when)
+    step = None
+    try:
+        for step in steps(source):
+            if not when.is_after(step):
+                break
+            follower.fold(step)
+        return as_plain(follower, when)
+    except (LookupError, ValueError) as error:
+        # Nothing vouches for the last batch but its own bytes: what it names may not exist.
+        if step is None:
+            raise
+        raise LogDifferenceError(
+            step.records[-1].position,
+            what=f"batch {step.link.seq}",
+            expected="decisions that fit the state",
+            got=repr(error),
+        ) from error
 
 
 def as_plain(follower: Follower, when: When) -> Plain:
