@@ -128,6 +128,10 @@ def test_the_same_key_for_another_job_is_a_conflict(world: World) -> None:
         ({"env": {"A\n\x1b[31m": "1"}}, "'env.A\\n\\x1b[31m.[key]': a name has printing"),
         ({"env": {"A=B": "1"}}, "body: the name of a variable has no ="),
         ({"runtime": "10m"}, "body: runtime and exits_after are for jobs without a command"),
+        (
+            {"env": {"A": "x" * 65_430}},
+            "a spec has at most 65,536 bytes, this one 65,553 in the log",
+        ),
         ({"env": {"A": "x" * 70_000}}, "a spec has at most 65,536 bytes, this one 70,0"),
     ],
 )

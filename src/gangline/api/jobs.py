@@ -21,10 +21,10 @@ from gangline.api.problems import ProblemError
 from gangline.api.publisher import Publisher, message
 from gangline.api.spec_json import JobRequest, checked, parse_body
 from gangline.api.views import Views
-from gangline.events import facts
+from gangline.events import codec, facts
 from gangline.events.log import Message, Position, Topic
 from gangline.events.sealing import KeyStore, SealError
-from gangline.events.spec import JobClass, Private, Spec
+from gangline.events.spec import MAX_SPEC_BYTES, JobClass, Private, Spec
 from gangline.projections.queries import ViewsUnreachableError
 
 router = APIRouter(prefix="/v1", tags=["jobs"])
@@ -115,7 +115,7 @@ class Desk:
         before = [self._repeated(job, spec) for job, spec in wanted]
         new = [i for i, known in enumerate(before) if known is None]
         messages = [
-            submission(wanted[i][0], self._sealed(wanted[i][1], caller), actor=caller.actor)
+            submission(wanted[i][0], _small(self._sealed(wanted[i][1], caller)), actor=caller.actor)
             for i in new
         ]
         positions = dict(zip(new, self.publisher.append_all(messages), strict=True))
@@ -208,6 +208,16 @@ def _check_twins(wanted: list[tuple[str, Spec]]) -> None:
         digest = digest_of(spec)
         if digests.setdefault(job, digest) != digest:
             raise ProblemError("conflict", f"two jobs of this batch have the id {job}")
+
+
+def _small(spec: Spec) -> Spec:
+    """The spec, or an `invalid` problem where the scheduler would reject it for its size."""
+    size = len(codec.body_of_spec(spec))
+    if size > MAX_SPEC_BYTES:
+        raise ProblemError(
+            "invalid", f"a spec has at most {MAX_SPEC_BYTES:,} bytes, this one {size:,} in the log"
+        )
+    return spec
 
 
 def submission(job: str, spec: Spec, *, actor: str) -> Message:
