@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gangline.cli import local_postgres, processes
+from gangline.cli import local_kafka, local_postgres, processes
 from gangline.cli import stack as stacks
 from gangline.cli.errors import INTERRUPTED
-from gangline.cli.local_process import free_port
+from gangline.cli.local_process import LocalServerError, free_port
 from gangline.client import Client, JobSpec, NotFoundError
 from gangline.events.log import LogUnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import ModuleType
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -198,6 +199,18 @@ def test_a_stack_that_cannot_come_up_leaves_nothing_behind(
     with pytest.raises(LogUnreachableError, match="Kafka at"):
         stacks.up(stacks.Plan(directory=folder, agents=1, bus=bus))
     assert local_postgres.url(folder / "postgres") is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"home": "/x"}'])
+@pytest.mark.parametrize("server", [local_postgres, local_kafka])
+def test_a_damaged_note_of_a_server_is_said_in_one_line(
+    tmp_path: Path, server: ModuleType, text: str
+) -> None:
+    """Which file it is; nothing is stopped on a guess."""
+    (tmp_path / "server.json").write_text(text)
+
+    with pytest.raises(LocalServerError, match=r"server\.json is damaged"):
+        server.stop(tmp_path)
 
 
 def test_an_interrupted_up_leaves_nothing_behind(

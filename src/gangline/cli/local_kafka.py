@@ -222,10 +222,11 @@ def _find(directory: Path) -> Broker | None:
 def _last(directory: Path) -> Broker | None:
     """Read server.json, whether or not its process runs."""
     try:
-        text = (directory / "server.json").read_text(encoding="utf-8")
+        return Broker(**json.loads((directory / "server.json").read_text(encoding="utf-8")))
     except FileNotFoundError:
         return None
-    return Broker(**json.loads(text))
+    except (ValueError, TypeError) as error:
+        raise LocalServerError(f"{directory / 'server.json'} is damaged") from error
 
 
 def _port(directory: Path, port: int) -> int:

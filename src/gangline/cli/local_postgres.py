@@ -132,12 +132,16 @@ def remove(directory: Path) -> None:
 
 
 def _read(directory: Path) -> _Server | None:
-    """Read server.json; None when there is none."""
+    """Read server.json; None when there is none, LocalServerError when it is damaged."""
+    path = directory / "server.json"
     try:
-        text = (directory / "server.json").read_text(encoding="utf-8")
+        return _Server(**json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         return None
-    return _Server(**json.loads(text))
+    except (ValueError, TypeError) as error:
+        raise LocalServerError(
+            f"{path} is damaged: its home, port and password are expected in JSON"
+        ) from error
 
 
 def _write(directory: Path, server: _Server) -> None:

@@ -328,7 +328,10 @@ def _kept_secret(path: Path) -> str:
     """A secret in a file, made once."""
     if not path.exists():
         _write_private(path, secrets.token_urlsafe(24))
-    return path.read_text(encoding="ascii").strip()
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except UnicodeDecodeError as error:
+        raise StackError(f"{path} is damaged; remove it, and another is made") from error
 
 
 def _write_private(path: Path, text: str) -> None:
