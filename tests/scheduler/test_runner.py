@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
 
 from gangline.replay.checkpoints import read_checkpoint
 from gangline.replay.history import LogSource
@@ -20,6 +20,7 @@ from tests.scheduler.cell import Cell
 from tests.scheduler.toy_core import ToyCore
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 SETTINGS = SchedulerSettings(bus="memory://", cell="main", name="one")
@@ -50,9 +51,11 @@ class Office:
         return self.registry.get_sample_value(f"gangline_scheduler_{name}", labels)
 
 
-def logged(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
-    """What was logged, line by line."""
-    return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+@pytest.fixture
+def logged() -> Iterator[list[Any]]:
+    """What is logged, line by line."""
+    with capture_logs() as lines:
+        yield lines
 
 
 def test_metrics_count_what_was_decided() -> None:
@@ -71,26 +74,24 @@ def test_metrics_count_what_was_decided() -> None:
     assert office.value("step_seconds_count") == 1
 
 
-def test_every_change_of_role_is_a_line_of_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_change_of_role_is_a_line_of_the_log(logged: list[Any]) -> None:
     """With cell, scheduler and term."""
     office = Office()
     office.cell.led_by(office.scheduler)
 
-    lines = logged(capsys)
-
-    assert [line["role"] for line in lines] == ["standby", "leader"]
-    assert lines[-1]["term"] == 1
-    assert {line["scheduler"] for line in lines} == {"one"}
+    assert [line["role"] for line in logged] == ["standby", "leader"]
+    assert logged[-1]["term"] == 1
+    assert {line["scheduler"] for line in logged} == {"one"}
 
 
-def test_a_step_of_the_wall_clock_is_an_alarm(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_step_of_the_wall_clock_is_an_alarm(logged: list[Any]) -> None:
     """Counted and logged, and nothing else comes of it."""
     office = Office()
 
     office.reporter.wall_clock_stepped(-3_600_000)
 
     assert office.value("wall_clock_steps_total") == 1
-    assert logged(capsys)[-1]["step_ms"] == -3_600_000
+    assert logged[-1]["step_ms"] == -3_600_000
 
 
 def test_checkpoints_are_signed_at_a_takeover_and_each_hour(tmp_path: Path) -> None:
@@ -113,13 +114,11 @@ def test_checkpoints_are_signed_at_a_takeover_and_each_hour(tmp_path: Path) -> N
         assert verify(LogSource(office.cell.log), ToyCore(), checkpoint=checkpoint).ok
 
 
-def test_a_folder_that_is_gone_stops_nobody(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_that_is_gone_stops_nobody(tmp_path: Path, logged: list[Any]) -> None:
     """A warning, and decisions go on."""
     office = Office(CheckpointWriter(tmp_path / "none", KEY, cell="main"))
 
     office.cell.led_by(office.scheduler)
 
     assert office.value("warnings_total") == 1
-    assert "no signed checkpoint" in logged(capsys)[-1]["text"]
+    assert "no signed checkpoint" in logged[-1]["text"]
