@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from typing import TYPE_CHECKING, Any
 
 from gangline.events import codec, facts
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from gangline.scheduler.ports import Core, Probe
 
 START_MS = 1_700_000_000_000
+PATIENCE_S = 30
 
 
 class Clocks:
@@ -145,12 +147,16 @@ class Cell:
             self.clocks.passed_ms += min(step_ms, end - self.clocks.passed_ms)
 
     def until(self, seen: Callable[[], object], *schedulers: Scheduler, ms: int = 60_000) -> None:
-        """Let all take turns until something is so; fails when it is not in that time."""
-        for _ in range(ms // 100):
-            if seen():
-                return
+        """Let all take turns until something is so; fails when it is not in that time.
+
+        A real bus takes real time, however fast the cell's own goes: half a minute at least.
+        """
+        began, turns = time.monotonic(), 0
+        while not seen():
+            if turns >= ms // 100 and time.monotonic() - began > PATIENCE_S:
+                raise AssertionError("it did not come about")
             self.run(*schedulers, ms=100)
-        raise AssertionError("it did not come about")
+            turns += 1
 
     def led_by(self, scheduler: Scheduler) -> None:
         """Wait until this one leads and has taken its first step."""
