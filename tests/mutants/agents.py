@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from gangline.agents.core import Exit, Start
 from gangline.agents.core.model import Move
-from tests.mutants.mutant import Mutant, answering, silenced
+from tests.mutants.mutant import Mutant, answering, instead, silenced
 
 CORE: Final = "gangline.agents.core"
+_wrong = partial(Mutant, room="agent")
 
 
 def _stops_that_are_no_end(right: Any, turn: Any, member: Any) -> None:
@@ -37,8 +39,8 @@ def _wrong_attempt(right: Any, turn: Any, member: Any, what: str, fact: Any) -> 
     right(turn, member, what, fact)
 
 
-def _no_grace(right: Any, turn: Any, member: Any, *, grace_ms: int, cause: str) -> None:
-    right(turn, member, grace_ms=grace_ms * 0 + 10**8, cause=cause)
+def _endless_grace(right: Any, turn: Any, member: Any, **more: Any) -> None:
+    right(turn, member, **(more | {"grace_ms": 10**8}))
 
 
 def _lists_nothing(right: Any, self: Any) -> Any:
@@ -53,87 +55,73 @@ def _starts_when_ready(right: Any, turn: Any, member: Any) -> None:
 
 
 MUTANTS: Final = (
-    Mutant(
+    _wrong(
         name="obeys-nobody",
-        room="agent",
         says="no record counts",
         breaks=answering(f"{CORE}.reconcile:_counts", answer=False),
     ),
-    Mutant(
+    _wrong(
         name="fences-nobody",
-        room="agent",
         says="what a newer record does not list runs on",
         breaks=silenced(f"{CORE}.reconcile:_fence"),
     ),
-    Mutant(
+    _wrong(
         name="starts-by-itself",
-        room="agent",
         says="a member starts as soon as it is ready, before all others are",
-        breaks=lambda patch: patch.around(f"{CORE}.turn:Turn.state_ready", _starts_when_ready),
+        breaks=instead(f"{CORE}.turn:Turn.state_ready", _starts_when_ready),
     ),
-    Mutant(
+    _wrong(
         name="stop-ignored",
-        room="agent",
         says="a member that is told to stop runs on",
         breaks=silenced(f"{CORE}.reconcile:_obey_stop"),
     ),
-    Mutant(
+    _wrong(
         name="says-out-too-early",
-        room="agent",
         says="a member counts as out when it is told to stop, while its processes run",
-        breaks=lambda patch: patch.around(f"{CORE}.reconcile:_obey_stop", _stops_that_are_no_end),
+        breaks=instead(f"{CORE}.reconcile:_obey_stop", _stops_that_are_no_end),
     ),
-    Mutant(
+    _wrong(
         name="endless-grace",
-        room="agent",
         says="a member has more than a day to stop",
-        breaks=lambda patch: patch.around(f"{CORE}.turn:Turn.stop", _no_grace),
+        breaks=instead(f"{CORE}.turn:Turn.stop", _endless_grace),
     ),
-    Mutant(
+    _wrong(
         name="exit-codes-lost",
-        room="agent",
         says="everything has ended well",
-        breaks=lambda patch: patch.around(f"{CORE}.turn:Turn.end", _code_lost),
+        breaks=instead(f"{CORE}.turn:Turn.end", _code_lost),
     ),
-    Mutant(
+    _wrong(
         name="ends-not-stated",
-        room="agent",
         says="nobody is told that a member has ended",
         breaks=silenced(f"{CORE}.turn:Turn.state_exited"),
     ),
-    Mutant(
+    _wrong(
         name="checkpoints-boast",
-        room="agent",
         says="a checkpoint is said to hold a second more than it does",
-        breaks=lambda patch: patch.around(f"{CORE}.turn:Turn.saved", _boasts),
+        breaks=instead(f"{CORE}.turn:Turn.saved", _boasts),
     ),
-    Mutant(
+    _wrong(
         name="next-attempts-number",
-        room="agent",
         says="facts carry the number of the next attempt",
-        breaks=lambda patch: patch.around(f"{CORE}.turn:Turn.state_of", _wrong_attempt),
+        breaks=instead(f"{CORE}.turn:Turn.state_of", _wrong_attempt),
     ),
-    Mutant(
+    _wrong(
         name="comes-back-silently",
-        room="agent",
         says="what ended while the agent was down is not stated",
         breaks=silenced(f"{CORE}.recovery:_settle"),
     ),
-    Mutant(
+    _wrong(
         name="disowns-its-members",
-        room="agent",
         says="an agent that comes up says that nothing runs",
-        breaks=lambda patch: patch.around(f"{CORE}.model:NodeState.running", _lists_nothing),
+        breaks=instead(f"{CORE}.model:NodeState.running", _lists_nothing),
     ),
-    Mutant(
+    _wrong(
         name="faults-hidden",
-        room="agent",
         says="broken hardware is not stated",
         breaks=silenced(f"{CORE}.turn:Turn.fault"),
     ),
-    Mutant(
+    _wrong(
         name="mended-not-stated",
-        room="agent",
         says="that a GPU is well again is not stated",
         breaks=silenced(f"{CORE}.turn:Turn.clear"),
     ),

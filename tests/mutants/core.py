@@ -7,17 +7,19 @@ on what is wrong: only an auditor that knows better can tell.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from gangline.events import decisions as d
 from gangline.events.batch import MemberPhase
 from gangline.events.spec import JobClass
-from tests.mutants.mutant import Mutant, Patch, answering, silenced
+from tests.mutants.mutant import Mutant, Patch, answering, instead, silenced
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 CORE: Final = "gangline.scheduler.core"
+_wrong = partial(Mutant, room="core")
 
 
 def deciding(kind: type, change: Callable[[Any, Any], Any]) -> Callable[[Patch], None]:
@@ -28,7 +30,12 @@ def deciding(kind: type, change: Callable[[Any, Any], Any]) -> Callable[[Patch],
         if changed is not None:
             right(turn, changed)
 
-    return lambda patch: patch.around(f"{CORE}.turn:Turn.decide", broken)
+    return instead(f"{CORE}.turn:Turn.decide", broken)
+
+
+def never_deciding(kind: type) -> Callable[[Patch], None]:
+    """Decisions of a kind are never made."""
+    return deciding(kind, lambda _turn, _decision: None)
 
 
 def _with(**values: Any) -> Callable[[Any, Any], Any]:
@@ -114,249 +121,209 @@ def _by_hardware(_right: Any, _job: Any) -> d.StopCause:
 
 
 MUTANTS: Final = (
-    Mutant(
+    _wrong(
         name="double-booking",
-        room="core",
         says="a gang on one node always gets the lowest GPUs, whoever holds them",
         breaks=deciding(d.GangPlaced, _first_gpus),
     ),
-    Mutant(
+    _wrong(
         name="gang-too-small",
-        room="core",
         says="a gang is placed with one GPU less than it asked for",
         breaks=deciding(d.GangPlaced, _one_gpu_less),
     ),
-    Mutant(
+    _wrong(
         name="attempt-not-counted",
-        room="core",
         says="every attempt has the number 1",
         breaks=deciding(d.GangPlaced, _with(attempt=1)),
     ),
-    Mutant(
+    _wrong(
         name="start-without-the-last",
-        room="core",
         says="a gang starts when all members but one are ready",
-        breaks=lambda patch: patch.around(f"{CORE}.gangs:member_ready", _start_early),
+        breaks=instead(f"{CORE}.gangs:member_ready", _start_early),
     ),
-    Mutant(
+    _wrong(
         name="resume-too-far",
-        room="core",
         says="a gang goes on from a second of work that was never saved",
         breaks=deciding(
             d.GangStarted, lambda _turn, one: replace(one, resumed_ms=one.resumed_ms + 1_000)
         ),
     ),
-    Mutant(
+    _wrong(
         name="resume-from-nothing",
-        room="core",
         says="a gang starts from the beginning though it has saved",
         breaks=deciding(d.GangStarted, _with(resumed_ms=0, resume_step=0, resume_path="")),
     ),
-    Mutant(
+    _wrong(
         name="checkpoints-ignored",
-        room="core",
         says="nobody records that a checkpoint exists",
-        breaks=deciding(d.CheckpointRecorded, lambda _turn, _one: None),
+        breaks=never_deciding(d.CheckpointRecorded),
     ),
-    Mutant(
+    _wrong(
         name="checkpoint-boasts",
-        room="core",
         says="a checkpoint is recorded with a second more than it holds",
         breaks=deciding(
             d.CheckpointRecorded,
             lambda _turn, one: replace(one, productive_ms=one.productive_ms + 1_000),
         ),
     ),
-    Mutant(
+    _wrong(
         name="fenced-forgotten",
-        room="core",
         says="a lost node's GPUs are free though its old processes may run on",
         breaks=deciding(d.GangReleased, _with(lingering=())),
     ),
-    Mutant(
+    _wrong(
         name="lingering-for-ever",
-        room="core",
         says="what lingers on a node that is back stays there for ever",
         breaks=silenced(f"{CORE}.nodes:clear_lingering"),
     ),
-    Mutant(
+    _wrong(
         name="lost-nodes-kept",
-        room="core",
         says="a node that is silent for long is never given up",
         breaks=silenced(f"{CORE}.nodes:lost"),
     ),
-    Mutant(
+    _wrong(
         name="deaf",
-        room="core",
         says="that a silent node is heard again changes nothing",
-        breaks=lambda patch: patch.around(
+        breaks=instead(
             f"{CORE}.nodes:edge",
             lambda right, turn, edge: right(turn, edge) if edge.kind == "silent" else None,
         ),
     ),
-    Mutant(
+    _wrong(
         name="cancel-ignored",
-        room="core",
         says="a running gang that is cancelled is not told to stop",
         breaks=deciding(d.GangStopping, _not_for(d.StopCause.CANCELLED)),
     ),
-    Mutant(
+    _wrong(
         name="limit-ignored",
-        room="core",
         says="nobody stops a job that is over its limit",
         breaks=deciding(d.GangStopping, _not_for(d.StopCause.LIMIT)),
     ),
-    Mutant(
+    _wrong(
         name="hold-ignored",
-        room="core",
         says="a job that somebody holds may start all the same",
-        breaks=deciding(d.JobHeld, lambda _turn, _one: None),
+        breaks=never_deciding(d.JobHeld),
     ),
-    Mutant(
+    _wrong(
         name="priority-ignored",
-        room="core",
         says="a job stays in its class whatever is asked",
-        breaks=deciding(d.PriorityChanged, lambda _turn, _one: None),
+        breaks=never_deciding(d.PriorityChanged),
     ),
-    Mutant(
+    _wrong(
         name="endless-retries",
-        room="core",
         says="a job's own failures cost it nothing",
         breaks=deciding(d.JobRequeued, _with(retries_used=0)),
     ),
-    Mutant(
+    _wrong(
         name="machines-are-to-blame",
-        room="core",
         says="what the program did counts as a failure of the machine",
-        breaks=lambda patch: patch.around(f"{CORE}.gangs:_failure_cause", _by_hardware),
+        breaks=instead(f"{CORE}.gangs:_failure_cause", _by_hardware),
     ),
-    Mutant(
+    _wrong(
         name="no-grace",
-        room="core",
         says="victims have no time to save",
         breaks=deciding(d.GangPreempted, _with(grace_ms=0)),
     ),
-    Mutant(
+    _wrong(
         name="young-victims",
-        room="core",
         says="a gang that has just started is evicted like any other",
         breaks=answering(f"{CORE}.assumed:protected_until_ms", 0),
     ),
-    Mutant(
+    _wrong(
         name="evicted-in-vain",
-        room="core",
         says="the room that victims make is kept for nobody",
         breaks=deciding(
             d.ReservationPlanned, lambda _turn, one: None if one.kind == "claim" else one
         ),
     ),
-    Mutant(
+    _wrong(
         name="everything-is-urgent",
-        room="core",
         says="every claim evicts as if it were urgent",
-        breaks=lambda patch: patch.around(
+        breaks=instead(
             f"{CORE}.submissions:accept",
             lambda right, turn, fact, job, spec, **more: right(
                 turn, fact, job, replace(spec, job_class=JobClass.URGENT), **more
             ),
         ),
     ),
-    Mutant(
+    _wrong(
         name="newest-first",
-        room="core",
         says="of jobs that are alike the newest goes first",
-        breaks=lambda patch: patch.around(f"{CORE}.order:Order.key", _newest_first),
+        breaks=instead(f"{CORE}.order:Order.key", _newest_first),
     ),
-    Mutant(
+    _wrong(
         name="classless",
-        room="core",
         says="classes do not count in the queue",
-        breaks=lambda patch: patch.around(f"{CORE}.order:Order.key", _all_one_class),
+        breaks=instead(f"{CORE}.order:Order.key", _all_one_class),
     ),
-    Mutant(
+    _wrong(
         name="no-borrow-limit",
-        room="core",
         says="a team may hold whatever is free",
         breaks=answering(f"{CORE}.quota:barrier", None),
     ),
-    Mutant(
+    _wrong(
         name="use-never-falls",
-        room="core",
         says="what a team lets go of stays on its bill",
-        breaks=lambda patch: patch.around(f"{CORE}.state:State.use", _never_free),
+        breaks=instead(f"{CORE}.state:State.use", _never_free),
     ),
-    Mutant(
+    _wrong(
         name="dependencies-ignored",
-        room="core",
         says="a job starts though what it waits for has not succeeded",
-        breaks=lambda patch: patch.around(
-            f"{CORE}.state:State.link_dependencies", _no_dependencies
-        ),
+        breaks=instead(f"{CORE}.state:State.link_dependencies", _no_dependencies),
     ),
-    Mutant(
+    _wrong(
         name="accepted-twice",
-        room="core",
         says="a submission that arrives twice is two jobs",
         breaks=answering(f"{CORE}.submissions:is_taken", answer=False),
     ),
-    Mutant(
+    _wrong(
         name="anybody-speaks-for-anybody",
-        room="core",
         says="a node may state facts of another one",
-        breaks=lambda patch: patch.around(f"{CORE}.step:take", _any_node_said_it),
+        breaks=instead(f"{CORE}.step:take", _any_node_said_it),
     ),
-    Mutant(
+    _wrong(
         name="never-says-never",
-        room="core",
         says="a job that can never start is not refused",
         breaks=answering(f"{CORE}.fit:never_fits", None),
     ),
-    Mutant(
+    _wrong(
         name="waits-for-ever-to-start",
-        room="core",
         says="a start that not all are ready for is never called off",
         breaks=silenced(f"{CORE}.gangs:abort_start"),
     ),
-    Mutant(
+    _wrong(
         name="no-reasons",
-        room="core",
         says="nobody is told why a job waits",
         breaks=silenced(f"{CORE}.causes:record"),
     ),
-    Mutant(
+    _wrong(
         name="broken-gpus-used",
-        room="core",
         says="a GPU that is broken stays in use",
-        breaks=deciding(d.GpuWithdrawn, lambda _turn, _one: None),
+        breaks=never_deciding(d.GpuWithdrawn),
     ),
-    Mutant(
+    _wrong(
         name="mended-gpus-lost",
-        room="core",
         says="a GPU that is well again is never used",
         breaks=silenced(f"{CORE}.nodes:fault_cleared"),
     ),
-    Mutant(
+    _wrong(
         name="no-second-phase",
-        room="core",
         says="nodes are told to run a gang as soon as it has a place",
-        breaks=lambda patch: patch.around(f"{CORE}.views:assigned_members", _run_at_once),
+        breaks=instead(f"{CORE}.views:assigned_members", _run_at_once),
     ),
-    Mutant(
+    _wrong(
         name="one-member-a-node",
-        room="core",
         says="a node is told of its first member only",
-        breaks=lambda patch: patch.around(f"{CORE}.views:assigned_members", _only_one),
+        breaks=instead(f"{CORE}.views:assigned_members", _only_one),
     ),
-    Mutant(
+    _wrong(
         name="stops-are-not-told",
-        room="core",
         says="a node is not told of members that are to stop, so it fences them",
-        breaks=lambda patch: patch.around(f"{CORE}.views:assigned_members", _stopping_is_over),
+        breaks=instead(f"{CORE}.views:assigned_members", _stopping_is_over),
     ),
-    Mutant(
+    _wrong(
         name="snapshot-without-its-end",
-        room="core",
         says="a snapshot lacks the state's last record",
-        breaks=lambda patch: patch.around(f"{CORE}.snapshot:dump", _forgets_last),
+        breaks=instead(f"{CORE}.snapshot:dump", _forgets_last),
     ),
 )

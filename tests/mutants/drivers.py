@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import Any, Final
 
 from gangline.events.log import LogError
-from tests.mutants.mutant import Mutant, answering, nothing, silenced
-
-if TYPE_CHECKING:
-    from tests.mutants.mutant import Patch
+from tests.mutants.mutant import Mutant, answering, instead, silenced
 
 SCHEDULER: Final = "gangline.scheduler"
+_wrong = partial(Mutant, room="driver")
 
 
 def _one_too_far(right: Any, log: Any, inputs: Any) -> Any:
@@ -32,19 +31,11 @@ def _keeps_its_state(right: Any, self: Any, leader: Any, then: Any) -> None:
     right(self, leader, then)
 
 
-def _no_silence_counted(patch: Patch) -> None:
-    patch.around(f"{SCHEDULER}.reducer:HeartbeatReducer.edges", lambda *_args, **_more: ())
-
-
 def _deadlines_go_on(right: Any, self: Any, edge: Any, now_ms: int) -> None:
     since, heard = self._since_ms, dict(self._heard)
     right(self, edge, now_ms)
     self._since_ms = since
     self._heard.update(heard)
-
-
-def _is_told_nothing(patch: Patch) -> None:
-    patch.around(f"{SCHEDULER}.leader:assignment_messages", lambda *_args, **_more: [])
 
 
 def _tells_old_news(right: Any, core: Any, state: Any, nodes: Any, **more: Any) -> Any:
@@ -78,18 +69,13 @@ def _reads_all_or_says_so(right: Any, self: Any) -> Any:
     return unread if unread is None else []
 
 
-def _commits_twice(patch: Patch) -> None:
+def _commits_again(right: Any, self: Any, messages: Any) -> Any:
     """After a doubt it writes the same again, instead of reading what became of it."""
-    module = "gangline.replay.vopr.bus"
-
-    def again(right: Any, self: Any, messages: Any) -> Any:
-        try:
-            return right(self, messages)
-        except LogError:
-            self._ended = ""
-            return right(self, messages)
-
-    patch.around(f"{module}:LineWriter.commit", again)
+    try:
+        return right(self, messages)
+    except LogError:
+        self._ended = ""
+        return right(self, messages)
 
 
 def _drops_one(right: Any, self: Any, records: Any) -> None:
@@ -109,127 +95,100 @@ def _lost_is_kept(right: Any, self: Any, decision: Any, now_ms: int) -> None:
 
 
 MUTANTS: Final = (
-    Mutant(
+    _wrong(
         name="nobody-is-told",
-        room="driver",
         says="decisions are written, assignments are not",
-        breaks=_is_told_nothing,
+        breaks=answering(f"{SCHEDULER}.leader:assignment_messages", ()),
     ),
-    Mutant(
+    _wrong(
         name="old-news",
-        room="driver",
         says="assignments carry the number of the batch before",
-        breaks=lambda patch: patch.around(
-            f"{SCHEDULER}.leader:assignment_messages", _tells_old_news
-        ),
+        breaks=instead(f"{SCHEDULER}.leader:assignment_messages", _tells_old_news),
     ),
-    Mutant(
+    _wrong(
         name="assignments-not-again",
-        room="driver",
         says="a new leader does not publish again what a torn commit may have lost",
         breaks=silenced(f"{SCHEDULER}.takeover:_republish"),
     ),
-    Mutant(
+    _wrong(
         name="one-fact-skipped",
-        room="driver",
         says="a new leader reads on one fact too far",
-        breaks=lambda patch: patch.around(f"{SCHEDULER}.gather:start_cursors", _one_too_far),
+        breaks=instead(f"{SCHEDULER}.gather:start_cursors", _one_too_far),
     ),
-    Mutant(
+    _wrong(
         name="all-facts-again",
-        room="driver",
         says="a new leader reads all facts from the start",
-        breaks=lambda patch: patch.around(f"{SCHEDULER}.gather:start_cursors", _from_the_start),
+        breaks=instead(f"{SCHEDULER}.gather:start_cursors", _from_the_start),
     ),
-    Mutant(
+    _wrong(
         name="wall-clock-believed",
-        room="driver",
         says="a new leader's time is what its machine's wall clock says",
-        breaks=lambda patch: patch.around(f"{SCHEDULER}.clock:takeover_ms", _believes_the_wall),
+        breaks=instead(f"{SCHEDULER}.clock:takeover_ms", _believes_the_wall),
     ),
-    Mutant(
+    _wrong(
         name="state-ahead-kept",
-        room="driver",
         says="after an unknown commit it goes on with the state that may be ahead of the log",
-        breaks=lambda patch: patch.around(
-            f"{SCHEDULER}.process:Scheduler._stand_down", _keeps_its_state
-        ),
+        breaks=instead(f"{SCHEDULER}.process:Scheduler._stand_down", _keeps_its_state),
     ),
-    Mutant(
+    _wrong(
         name="doubt-is-written-again",
-        room="driver",
         says="a commit without an answer is written once more",
-        breaks=_commits_twice,
+        breaks=instead("gangline.replay.vopr.bus:LineWriter.commit", _commits_again),
     ),
-    Mutant(
+    _wrong(
         name="no-silence",
-        room="driver",
         says="nobody notices that a node fell silent",
-        breaks=_no_silence_counted,
+        breaks=answering(f"{SCHEDULER}.reducer:HeartbeatReducer.edges", ()),
     ),
-    Mutant(
+    _wrong(
         name="deadlines-go-on",
-        room="driver",
         says="a takeover does not start the deadlines of heartbeats again",
-        breaks=lambda patch: patch.around(
-            f"{SCHEDULER}.reducer:HeartbeatReducer._settle_edge", _deadlines_go_on
-        ),
+        breaks=instead(f"{SCHEDULER}.reducer:HeartbeatReducer._settle_edge", _deadlines_go_on),
     ),
-    Mutant(
+    _wrong(
         name="always-caught-up",
-        room="driver",
         says="it believes that it has read everything, whatever is still on its way",
-        breaks=lambda patch: patch.around(
-            f"{SCHEDULER}.gather:Gatherer.unread", _reads_all_or_says_so
-        ),
+        breaks=instead(f"{SCHEDULER}.gather:Gatherer.unread", _reads_all_or_says_so),
     ),
-    Mutant(
+    _wrong(
         name="a-record-lost",
-        room="driver",
         says="now and then a record is read and never looked at",
-        breaks=lambda patch: patch.around(f"{SCHEDULER}.intake:Intake.add", _drops_one),
+        breaks=instead(f"{SCHEDULER}.intake:Intake.add", _drops_one),
     ),
-    Mutant(
+    _wrong(
         name="facts-settled-twice",
-        room="driver",
         says="facts of a batch are given to the next step again",
-        breaks=lambda patch: patch.around(f"{SCHEDULER}.intake:Intake.settle", _nothing_is_new),
+        breaks=instead(f"{SCHEDULER}.intake:Intake.settle", _nothing_is_new),
     ),
-    Mutant(
+    _wrong(
         name="sleeps-through",
-        room="driver",
         says="what is due by time alone is never asked for",
         breaks=answering(f"{SCHEDULER}.leader:Leader._due_ms", None),
     ),
-    Mutant(
+    _wrong(
         name="nobody-takes-over",
-        room="driver",
         says="a standby waits for ever",
         breaks=answering(f"{SCHEDULER}.standby:Standby.turn", None),
     ),
-    Mutant(
+    _wrong(
         name="snapshot-forgets-the-silent",
-        room="driver",
         says="a snapshot does not say which nodes are silent",
-        breaks=lambda patch: patch.around(f"{SCHEDULER}.snapshots:take", _forgets_what_silenced),
+        breaks=instead(f"{SCHEDULER}.snapshots:take", _forgets_what_silenced),
     ),
-    Mutant(
+    _wrong(
         name="snapshot-points-back",
-        room="driver",
         says="a snapshot's pointer names the batch before",
-        breaks=lambda patch: patch.around(f"{SCHEDULER}.snapshots:take", _points_past),
+        breaks=instead(f"{SCHEDULER}.snapshots:take", _points_past),
     ),
-    Mutant(
+    _wrong(
         name="snapshot-has-read-more",
-        room="driver",
         says="a snapshot says that one more fact was consumed",
-        breaks=lambda patch: patch.around(f"{SCHEDULER}.snapshots:take", _consumed_later),
+        breaks=instead(f"{SCHEDULER}.snapshots:take", _consumed_later),
     ),
-    Mutant(
+    _wrong(
         name="chain-not-linked",
-        room="driver",
         says="batches do not carry the digest of the one before",
-        breaks=lambda patch: patch.around(
+        breaks=instead(
             f"{SCHEDULER}.batches:build",
             lambda right, header, *args, **more: right(
                 replace(header, link=header.link._replace(digest=b"")), *args, **more
@@ -240,10 +199,6 @@ MUTANTS: Final = (
         name="ledger-without-losses",
         room="views",
         says="lost work leaves the ledger's accounts the wrong way",
-        breaks=lambda patch: patch.around(
-            "gangline.projections.ledger_fold:Ledger.apply", _lost_is_kept
-        ),
+        breaks=instead("gangline.projections.ledger_fold:Ledger.apply", _lost_is_kept),
     ),
 )
-
-__all__ = ["MUTANTS", "nothing"]

@@ -120,15 +120,16 @@ def applied(mutant: Mutant) -> Iterator[None]:
         patch.undo()
 
 
-def nothing(*_args: Any, **_more: Any) -> None:
-    """Broken by doing nothing."""
-
-
-def silenced(path: str) -> Callable[[Patch], None]:
-    """A function that does nothing any more."""
-    return lambda patch: patch.around(path, nothing)
+def instead(path: str, broken: Callable[..., Any]) -> Callable[[Patch], None]:
+    """Another function in place of one; see `Patch.around`."""
+    return lambda patch: patch.around(path, broken)
 
 
 def answering(path: str, answer: Any) -> Callable[[Patch], None]:
     """A function that always gives the same answer."""
-    return lambda patch: patch.around(path, lambda _right, *_args, **_more: answer)
+    return instead(path, lambda *_args, **_more: answer)
+
+
+def silenced(path: str) -> Callable[[Patch], None]:
+    """A function that does nothing any more."""
+    return answering(path, None)
