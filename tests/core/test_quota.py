@@ -98,6 +98,25 @@ def test_what_keeps_a_gang_out(
     assert quota.barrier(world.state, "a", gpus, preemptible=True) == barrier
 
 
+@pytest.mark.parametrize("preemptible", [True, False])
+@pytest.mark.parametrize(("teams", "used"), [r[1:3] for r in ROWS], ids=[r[0] for r in ROWS])
+def test_more_than_may_be_added_meets_a_barrier(
+    teams: list[f.TeamSet],
+    used: dict[str, int],
+    preemptible: bool,  # noqa: FBT001 - a row
+) -> None:
+    """And, where nobody limits what it lends, as much as may be added meets none."""
+    state = holding(teams, **used).state
+    most = quota.addable(state, "a", preemptible=preemptible)
+
+    for gpus in range(1, 17):
+        stopped = quota.barrier(state, "a", gpus, preemptible=preemptible)
+        if most is not None and gpus > most:
+            assert stopped is not None
+        elif not state.lending_limited:
+            assert stopped is None
+
+
 @pytest.mark.parametrize(
     ("used", "gpus", "barrier"),
     [

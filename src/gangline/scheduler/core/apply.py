@@ -121,11 +121,9 @@ def _job_released(state: State, decision: d.JobReleased) -> None:
 
 def _priority_changed(state: State, decision: d.PriorityChanged) -> None:
     job = state.jobs[decision.job]
-    if job.id in state.holding:
-        state.count_evictable(job, -job.gpus)
     job.job_class = decision.job_class
     if job.id in state.holding:
-        state.count_evictable(job, job.gpus)
+        state.teams[job.spec.team].reach.clear()
     state.regroup(job)
     state.freed()
     state.touch(job)
@@ -253,7 +251,7 @@ def _stop(state: State, job: Job, *, cause: str, grace_ms: int) -> None:
     """The first order to stop starts the grace; a later one may only shorten it."""
     now = state.cell.now_ms
     if not job.stop_cause:
-        state.count_evictable(job, -job.gpus)
+        state.teams[job.spec.team].reach.clear()
         state.pledge(job.spec.team, -job.gpus)
     deadline = job.stop_ms + job.stop_grace_ms if job.stop_cause else NEVER
     job.stop_ms, job.stop_cause = now, cause

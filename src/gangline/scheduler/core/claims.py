@@ -18,7 +18,7 @@ from gangline.events.decisions import Certificate, Health, Service
 from gangline.events.spec import JobClass
 from gangline.scheduler.core import quota
 from gangline.scheduler.core.assumed import grace_ms, protected_until_ms, run_ms
-from gangline.scheduler.core.entities import Job, Node, Reservation
+from gangline.scheduler.core.entities import Job, Reservation
 from gangline.scheduler.core.fleet import Domain, Place, Shape, bits, mask_of, take_bits
 from gangline.scheduler.core.keeping import Keeping, ends_ms
 from gangline.scheduler.core.order import Order
@@ -28,7 +28,7 @@ from gangline.scheduler.core.rights import (
     leaving_gpus,
     may_claim,
     most_of_any,
-    right_over_team,
+    right_over,
 )
 from gangline.scheduler.core.state import State
 from gangline.scheduler.core.turn import Turn
@@ -73,7 +73,6 @@ class Search:
         self.shape = shape
         self.tree = turn.state.tree_for(shape.selector)
         self.keeping = Keeping(turn, claimant, order)
-        self.undo: list[tuple[Node, int]] = []
         self.ignore_protection = False
         self._rights: dict[tuple[str, int], str] = {}
 
@@ -98,7 +97,7 @@ class Search:
         cause = self._rights.get(key)
         if cause is None:
             claimant = self.claimant
-            cause = self._rights[key] = right_over_team(
+            cause = self._rights[key] = right_over(
                 self.state, claimant, team, job_class, gpus=claimant.gpus
             )
         return cause
@@ -147,7 +146,6 @@ class Search:
             node = self.state.nodes.get(seat.node)
             if node is None or not node.usable:
                 continue
-            self.undo.append((node, node.avail))
             back = mask_of(seat.gpus) & node.usable & ~node.claimed
             self.state.set_avail(node, node.avail | back)
         self._use(job, -job.gpus)

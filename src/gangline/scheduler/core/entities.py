@@ -226,7 +226,7 @@ class Team:
     by_model: Mapping[str, int] = field(default_factory=dict)
     usage: int = 0
     usage_ms: int = 0
-    # derived: its own jobs' gangs, and of their GPUs those that may be evicted, by class; GPUs held
+    # derived: its own jobs' gangs; GPUs held
     # by its own jobs and by the whole branch; what will be held more (claims) or less (gangs that
     # leave) of each; its jobs that wait, and the GPUs they want; what could be evicted now (see
     # rights.py), and until when that is so
@@ -237,7 +237,6 @@ class Team:
     queued: int = field(default=0, metadata=DERIVED)
     wanted: int = field(default=0, metadata=DERIVED)
     gangs: dict[str, Job] = field(default_factory=dict, metadata=DERIVED)
-    evictable: list[int] = field(default_factory=lambda: [0, 0, 0, 0], metadata=DERIVED)
     reach: dict[bool, tuple[int, dict[int, Evictable]]] = field(
         default_factory=dict, metadata=DERIVED
     )

@@ -1,17 +1,17 @@
 """Whether a group of waiting jobs could get anything now: a cheap look before the real question.
 
-Whoever is refused here would be refused by the whole search too: the quota's room, the GPUs that
-plans ahead leave, and what a claim could reach are all taken at their most. What does not depend on
-the group alone is remembered until the next decision, so that a look costs a few microseconds.
+Whoever is refused here would neither start nor claim after the whole search: the quota's room, the
+GPUs that plans ahead leave, and what a claim could reach are all taken at their most. A plan is not
+sought for everybody, only as far down the order as plans are likely to be had. What does not depend
+on the group alone is remembered until the next decision, so that a look costs a few microseconds.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Final
 
-from gangline.events.spec import UNLIMITED, JobClass
+from gangline.events.spec import JobClass
 from gangline.scheduler.core import quota, rights
 from gangline.scheduler.core.assumed import run_ms
 from gangline.scheduler.core.entities import Job
@@ -22,9 +22,6 @@ from gangline.scheduler.core.keys import GroupKey
 from gangline.scheduler.core.order import Order, OrderKey
 from gangline.scheduler.core.state import State
 from gangline.scheduler.core.turn import Turn
-
-ANY: Final = 1 << 40
-"""More GPUs than there are."""
 
 
 class Prospects:
@@ -59,17 +56,25 @@ class Prospects:
         if group in self.planned or self.last is None or key <= self.last:
             return True
         head = self.state.groups[group][0][2]
-        spec = head.spec
         can_claim = rights.may_claim(self.state, head)
-        addable = addable_to(self.turn, spec.team, preemptible=spec.preemptible)
-        if spec.gpus > addable and not can_claim:
+        may_take = self._may_take(head)
+        if not may_take and not can_claim:
             return False
         if self.state.windowed:
             return True
         left = self._left(group, head, bisect_left(self.plans.keys, key))
-        if spec.gpus <= addable and self._tree(head).holds(left, shape_of(head)):
+        if may_take and self._tree(head).holds(left, shape_of(head)):
             return True
         return can_claim and self._claim(head, left.free)
+
+    def _may_take(self, head: Job) -> bool:
+        """Whether quota leaves it so many more GPUs."""
+        spec = head.spec
+        addable = self.turn.remember(
+            ("addable", spec.team, spec.preemptible),
+            lambda: quota.addable(self.state, spec.team, preemptible=spec.preemptible),
+        )
+        return addable is None or spec.gpus <= addable
 
     def _tree(self, head: Job) -> Tree:
         return self.state.tree_for(shape_of(head).selector)
@@ -87,26 +92,6 @@ class Prospects:
             return True
         protects = head.job_class is not JobClass.URGENT
         return wanted <= rights.most_of_any(self.turn, head, protects=protects)
-
-
-def addable_to(turn: Turn, team: str, *, preemptible: bool) -> int:
-    """GPUs that a team may take more, at most; remembered until the next decision."""
-    return turn.remember(
-        ("addable", team, preemptible), lambda: _addable(turn.state, team, preemptible=preemptible)
-    )
-
-
-def _addable(state: State, name: str, *, preemptible: bool) -> int:
-    team = state.teams[name]
-    most = ANY
-    if not preemptible or state.inside_claims.get(name, 0) > 0:
-        most = team.guaranteed - quota.committed(team)
-    if state.lending_limited:
-        return most
-    for above in state.chain(name):
-        if above.borrow != UNLIMITED:
-            most = min(most, above.guaranteed + above.borrow - quota.committed(above))
-    return most
 
 
 def shortest_ms(state: State, group: GroupKey) -> int:

@@ -10,7 +10,7 @@ use").
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from gangline.events.spec import UNLIMITED, Spec
@@ -82,20 +82,35 @@ def barrier(
 
     count: how a team's use is counted.
     """
+    for kind, team, most in _limits(state, team_name, preemptible=preemptible):
+        if count(team) + gpus > most:
+            return Barrier(kind, team.name, count(team), most)
+    if not state.lending_limited:
+        return None
+    use = held if count is committed else to_hold
+    return _effective_barrier(state, state.teams[team_name], gpus, use)
+
+
+def addable(state: State, team_name: str, *, preemptible: bool) -> int | None:
+    """GPUs that a team may take more at most, as things stand; None without a limit.
+
+    More than that meets a barrier; that much may still meet one where lending is limited.
+    """
+    limits = _limits(state, team_name, preemptible=preemptible)
+    return min((most - committed(team) for _, team, most in limits), default=None)
+
+
+def _limits(state: State, team_name: str, *, preemptible: bool) -> Iterator[tuple[str, Team, int]]:
+    """What a team and those above it may hold, one limit after another; not what lending limits."""
     team = state.teams[team_name]
     # While others leave for a job that may only run inside the guarantee, nobody of its team may
-    # use
-    # that room up.
-    inside_only = not preemptible or state.inside_claims.get(team_name, 0) > 0
-    if inside_only and count(team) + gpus > team.guaranteed:
-        return Barrier("guarantee", team.name, count(team), team.guaranteed)
+    # use that room up.
+    if not preemptible or state.inside_claims.get(team_name, 0) > 0:
+        yield "guarantee", team, team.guaranteed
     if not state.lending_limited:
         for above in state.chain(team_name):
-            most = above.guaranteed + above.borrow
-            if above.borrow != UNLIMITED and count(above) + gpus > most:
-                return Barrier("borrow", above.name, count(above), most)
-        return None
-    return _effective_barrier(state, team, gpus, held if count is committed else to_hold)
+            if above.borrow != UNLIMITED:
+                yield "borrow", above, above.guaranteed + above.borrow
 
 
 def barrier_without_claim(state: State, job: Job, count: Use = committed) -> Barrier | None:
@@ -269,10 +284,7 @@ def inside(parts: Sides, gpus: int) -> bool:
 
 def above(parts: Sides) -> bool:
     """Whether the victim's side is above its guarantees, all of them."""
-    if not parts.victim:
-        own = parts.ancestor.own + parts.ancestor.own_pledged
-        return own > own_guarantee(parts.ancestor)
-    return all(team.used + team.pledged > team.guaranteed for team in parts.victim)
+    return excess(parts) > 0
 
 
 def excess(parts: Sides) -> int:

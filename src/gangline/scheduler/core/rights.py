@@ -23,18 +23,10 @@ from gangline.scheduler.core.state import State
 from gangline.scheduler.core.turn import Turn
 
 
-def right_over(state: State, claimant: Job, victim: Job) -> str:
-    """By which right the claimant may evict the victim now: `class`, `reclaim`, or none (empty)."""
-    if not victim.spec.preemptible or victim.final or victim.id == claimant.claimant:
-        return ""
-    team, job_class = victim.spec.team, victim.job_class
-    return right_over_team(state, claimant, team, job_class, gpus=claimant.gpus)
+def right_over(state: State, claimant: Job, team: str, job_class: int, *, gpus: int) -> str:
+    """By which right a team's gangs of one class may go: `class`, `reclaim`, or none (empty).
 
-
-def right_over_team(state: State, claimant: Job, team: str, job_class: int, *, gpus: int) -> str:
-    """The right over those of a team's gangs of one class that may be evicted at all.
-
-    gpus: that the claimant comes to hold.
+    Those of them that may be evicted at all. gpus: that the claimant comes to hold.
     """
     parts = quota.sides(state, claimant.spec.team, team)
     same_team = claimant.spec.team == team
@@ -81,14 +73,14 @@ class Reach:
     def everybody(self) -> int:
         """GPUs of everybody whom it has a right to evict now, protected or not."""
         return sum(
-            gpus
+            open_to.gpus
             for team in self.state.teams.values()
-            for job_class, gpus in enumerate(team.evictable)
-            if gpus and self._right_over(team.name, job_class)
+            for job_class, open_to in evictable(self.turn, team, protects=False).items()
+            if self._right_over(team.name, job_class)
         )
 
     def _right_over(self, team: str, job_class: int) -> str:
-        return right_over_team(self.state, self.claimant, team, job_class, gpus=self.gpus)
+        return right_over(self.state, self.claimant, team, job_class, gpus=self.gpus)
 
     def _most_from(self, team: Team) -> int:
         """GPUs that it may get from a team at most.

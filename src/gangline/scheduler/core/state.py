@@ -192,7 +192,7 @@ class State:
             self.touched[seat.node] = None
         self.holding[job.id] = job
         self.teams[job.spec.team].gangs[job.id] = job
-        self.count_evictable(job, job.gpus)
+        self.teams[job.spec.team].reach.clear()
         self.use(job.spec.team, job.gpus)
         self.ends.expect(self.cell.policy, job)
         if job.stop_cause:
@@ -210,19 +210,12 @@ class State:
             self.touched[seat.node] = None
         del self.holding[job.id]
         del self.teams[job.spec.team].gangs[job.id]
-        self.count_evictable(job, -job.gpus)
+        self.teams[job.spec.team].reach.clear()
         self.leaving.pop(job.id, None)
         self.ends.forget(job)
         self.use(job.spec.team, -job.gpus)
         if job.stop_cause:
             self.pledge(job.spec.team, job.gpus)
-
-    def count_evictable(self, job: Job, gpus: int) -> None:
-        """So many GPUs more of its team and class may be evicted; none of a gang that leaves."""
-        team = self.teams[job.spec.team]
-        team.reach.clear()
-        if job.spec.preemptible and not job.stop_cause:
-            team.evictable[job.job_class] += gpus
 
     # --- teams ------------------------------------------------------------------------------------
 
