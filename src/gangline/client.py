@@ -223,10 +223,23 @@ class Client:
         return Submitted(answer["job"], answer["position"])
 
     def dry_run(self, spec: JobSpec | Mapping[str, Any]) -> dict[str, Any]:
-        """When and where a job would start, and why not sooner; nothing is submitted."""
+        """When and where a job would start, and why not sooner; nothing is submitted.
+
+        A server that knows no dry runs may submit: that is an error which names the one job.
+        """
+        wanted = _plain(spec)
+        key = new_key(wanted)
         found: dict[str, Any] = self.request(
-            "POST", "/v1/jobs", body=_plain(spec), params={"dry_run": "1"}
+            "POST",
+            "/v1/jobs",
+            body=wanted,
+            params={"dry_run": "1"},
+            headers={"Idempotency-Key": key},
         )
+        if "verdict" not in found:
+            raise GanglineError(
+                f"the server knows no dry runs: {found.get('job', key)} may be submitted; cancel it"
+            )
         return found
 
     def submit_many(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import httpx2
 import pytest
 
-from gangline.client import AsyncClient, Client, JobSpec, NotYetError
+from gangline.client import AsyncClient, Client, GanglineError, JobSpec, NotYetError
 from gangline.events.log import Topic
 from tests.support.api import listening_api
 
@@ -72,6 +72,23 @@ def test_lost_answers_of_a_batch_make_no_second_jobs(api: tuple[str, World]) -> 
 
     assert [event.body.job for event in world.facts(Topic.JOBS)] == [each.job for each in done]
     assert [each.job.partition("-")[0] for each in done[::1_000]] == ["n0", "n1000", "n2000"]
+
+
+def test_a_dry_run_is_refused_where_the_server_knows_none() -> None:
+    """A server that submitted instead is no answer: the error names the job, which has one key."""
+    keys = []
+
+    def older_server(request: httpx2.Request) -> httpx2.Response:
+        keys.append(request.headers["idempotency-key"])
+        return httpx2.Response(202, json={"job": keys[-1], "position": "jobs-0-1"})
+
+    with (
+        Client("http://older", transport=httpx2.MockTransport(older_server)) as gangline,
+        pytest.raises(GanglineError, match="knows no dry runs") as caught,
+    ):
+        gangline.dry_run(SPEC)
+
+    assert keys[0] in str(caught.value)
 
 
 def test_waiting_for_an_array_is_waiting_for_all_its_tasks(api: tuple[str, World]) -> None:

@@ -65,6 +65,30 @@ def test_a_spec_that_is_wrong_is_wrong_in_a_dry_run_too(world: World) -> None:
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "gpus")
 
 
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("jobs?dryrun=1", "; did you mean dry_run?"),
+        ("jobs?dry_run=1&until=5m", ""),
+        ("jobs/batch?dry_run=1", ""),
+        ("jobs/train-1/cancel?dry_run=1", ""),
+        ("scheduler/hand-over?dry_run=1", ""),
+    ],
+)
+def test_what_changes_something_takes_no_unknown_parameter(
+    world: World, path: str, hint: str
+) -> None:
+    """What looks like a question is never taken for the deed."""
+    spec = {"team": "vision", "gpus": 1}
+    body = {"jobs": [{"spec": spec}]} if "batch" in path else spec if path[4] == "?" else {}
+
+    answer = world.client.post(f"/v1/{path}", json=body)
+
+    assert answer.status_code == 422
+    assert answer.json()["detail"].endswith(f"there is no such parameter{hint}")
+    assert not world.facts(Topic.JOBS) + world.facts(Topic.CONTROL)
+
+
 def test_the_policy_is_told_with_units_and_defaults(world: World) -> None:
     """A cell in which nothing happened yet has the defaults."""
     rows: list[dict[str, Any]] = world.client.get("/v1/policy").json()["items"]

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Final
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
@@ -29,6 +29,7 @@ from gangline.api.guard import Guard
 from gangline.api.metrics import Measured, Metrics
 from gangline.api.problems import ProblemError, slug_of_status
 from gangline.api.publisher import Publisher
+from gangline.api.query import only_known
 from gangline.api.tokens import TokenFile
 from gangline.events.bus import open_log
 from gangline.events.sealing import KeyStore
@@ -72,10 +73,9 @@ def create_app(
     app.state.clerk = present.Clerk(log)
     app.state.metrics = Metrics(views)
     app.state.streams = stream.Streams()
-    for room in (
-        submitting, jobs, logs, operators, reads, history, present, session, stream, health,
-        page_data, page,
-    ):  # fmt: skip
+    for room in (submitting, jobs, operators):
+        app.include_router(room.router, dependencies=[Depends(only_known)])
+    for room in (logs, reads, history, present, session, stream, health, page_data, page):
         app.include_router(room.router)
     page.mount(app)
     _answer_problems(app)
