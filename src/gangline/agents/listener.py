@@ -18,7 +18,7 @@ from gangline.events.layout import place
 from gangline.events.log import LogError, Message, Topic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from gangline.events.log import Log, Reader, Record
 
@@ -84,15 +84,8 @@ class Listener:
 
     def _hand_on(self, records: Sequence[Record]) -> None:
         """The newest of ours; one of another cell is handed on too, as the core tells of it."""
-        newest: dict[str, NodeAssignment] = {}
-        for record in records:
-            body = self._body(record)
-            if body is None:
-                continue
-            known = newest.get(body.genesis)
-            if known is None or (body.term, body.seq) > (known.term, known.seq):
-                newest[body.genesis] = body
-        for body in newest.values():
+        bodies = map(self._body, records)
+        for body in newest_of_each_cell(body for body in bodies if body is not None):
             self._told(body)
 
     def _body(self, record: Record) -> NodeAssignment | None:
@@ -104,3 +97,13 @@ class Listener:
             _log.error("undecodable", position=str(record.position), error=str(error))
             return None
         return body if isinstance(body, NodeAssignment) else None
+
+
+def newest_of_each_cell(bodies: Iterable[NodeAssignment]) -> list[NodeAssignment]:
+    """What counts among assignments of one node."""
+    newest: dict[str, NodeAssignment] = {}
+    for body in bodies:
+        known = newest.get(body.genesis)
+        if known is None or (body.term, body.seq) > (known.term, known.seq):
+            newest[body.genesis] = body
+    return list(newest.values())

@@ -27,7 +27,7 @@ from gangline.schemas import SchemaId
 
 SINGLE_OBJECT: Final = b"\xc3\x01"
 CONFLUENT: Final = b"\x00"
-_SINGLE_HEADER_BYTES: Final = 10
+SINGLE_HEADER_BYTES: Final = 10
 _CONFLUENT_HEADER_BYTES: Final = 5
 
 FACTS: Final[tuple[type, ...]] = (*get_args(facts.FactBody), facts.NodeHeartbeat)
@@ -116,11 +116,11 @@ def decode(value: bytes) -> Event:
     if value[:2] != SINGLE_OBJECT:
         message = "no single-object header"
         raise UndecodableError(message)
-    schema_id = schemas.by_fingerprint().get(value[2:_SINGLE_HEADER_BYTES])
+    schema_id = schemas.by_fingerprint().get(value[2:SINGLE_HEADER_BYTES])
     if schema_id is None or schema_id.subject not in ENVELOPED:
         message = "unknown schema"
         raise UndecodableError(message)
-    return decode_avro(value[_SINGLE_HEADER_BYTES:], schema_id)
+    return decode_avro(value[SINGLE_HEADER_BYTES:], schema_id)
 
 
 def decode_avro(avro: bytes, schema_id: SchemaId) -> Event:
@@ -152,7 +152,7 @@ def avro_bytes(value: bytes) -> bytes:
     All of it where there is no known header.
     """
     if value[:2] == SINGLE_OBJECT:
-        return value[_SINGLE_HEADER_BYTES:]
+        return value[SINGLE_HEADER_BYTES:]
     if value[:1] == CONFLUENT and len(value) > _CONFLUENT_HEADER_BYTES:
         return value[_CONFLUENT_HEADER_BYTES:]
     return value
@@ -236,15 +236,37 @@ def digest(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=32).digest()
 
 
+def schema_id_of(value: bytes) -> SchemaId | None:
+    """The schema that a value's single-object header names; None where there is none of ours."""
+    if value[:2] != SINGLE_OBJECT:
+        return None
+    return schemas.by_fingerprint().get(value[2:SINGLE_HEADER_BYTES])
+
+
 @cache
-def _envelope_schema(fingerprint: bytes) -> Any:  # noqa: ANN401 - fastavro's own
-    schema = schemas.load(schemas.by_fingerprint()[fingerprint])
-    return fastavro.parse_schema(schema["fields"][0]["type"])
+def _envelope_schema(schema_id: SchemaId) -> Any:  # noqa: ANN401 - fastavro's own
+    return fastavro.parse_schema(schemas.load(schema_id)["fields"][0]["type"])
+
+
+def split(value: bytes) -> tuple[dict[str, Any], bytes]:
+    """A value's envelope as a plain dict, and the bytes of its bare body as they stand there.
+
+    UndecodableError where no envelope can be read; the body is not looked at.
+    """
+    schema_id = schema_id_of(value)
+    if schema_id is None or schema_id.subject not in ENVELOPED:
+        message = "no known header"
+        raise UndecodableError(message)
+    source = BytesIO(value)
+    source.seek(SINGLE_HEADER_BYTES)
+    try:
+        envelope: Any = fastavro.schemaless_reader(source, _envelope_schema(schema_id), None)
+    except Exception as error:  # fastavro raises whatever it trips over
+        message = f"no envelope: {type(error).__name__}"
+        raise UndecodableError(message) from error
+    return envelope, source.read()
 
 
 def body_digest(value: bytes) -> bytes:
     """The digest of a value's bare body: what the next record of a chain names."""
-    avro = avro_bytes(value)
-    source = BytesIO(avro)
-    fastavro.schemaless_reader(source, _envelope_schema(value[2:_SINGLE_HEADER_BYTES]), None)
-    return digest(avro[source.tell() :])
+    return digest(split(value)[1])

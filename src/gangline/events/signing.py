@@ -45,7 +45,8 @@ def signed(event: Event, key: Ed25519PrivateKey, *, topic: str, record_key: byte
 
 def is_signed_by(public_key: bytes, record: Record, event: Event) -> bool:
     """Whether the owner of this key said it, in this topic and under this key of the record."""
-    covered = signed_bytes(record.topic, record.key, _body(record.value, event), said=said(event))
+    body = codec.split(record.value)[1]
+    covered = signed_bytes(record.topic, record.key, body, said=said(event))
     try:
         _public(public_key).verify(event.envelope.signature, covered)
     except (InvalidSignature, ValueError):
@@ -57,13 +58,6 @@ def said(event: Event) -> bytes:
     """What kind of fact it is and which one; so that none passes for another of the same shape."""
     envelope = event.envelope
     return f"{envelope.kind}.{envelope.version} {envelope.id}".encode()
-
-
-def _body(value: bytes, event: Event) -> bytes:
-    """The body's bytes as they stand in the value, whichever version of its schema wrote them."""
-    newest = codec.body_bytes(event.body)
-    envelope_bytes = len(codec.avro_bytes(codec.encode(event))) - len(newest)
-    return codec.avro_bytes(value)[envelope_bytes:]
 
 
 @lru_cache(maxsize=_KNOWN_KEYS)

@@ -21,7 +21,7 @@ from confluent_kafka.schema_registry.error import SchemaRegistryError
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
 from gangline import schemas
-from gangline.events.codec import ENVELOPED, SINGLE_OBJECT
+from gangline.events.codec import ENVELOPED, SINGLE_HEADER_BYTES, SINGLE_OBJECT, schema_id_of
 from gangline.events.kafka.wire import RegistryAwayError
 from gangline.events.log import LogError, TopicsMissingError
 from gangline.schemas import SchemaId
@@ -35,7 +35,6 @@ COMPATIBILITY: Final = "FULL_TRANSITIVE"
 """Old logs are read by new programs and new records by old ones, whatever the distance."""
 
 _FRAME: Final = struct.Struct(">bI")
-_HEADER_BYTES: Final = 10
 _NOT_FOUND: Final = 404
 _REFUSED: Final = {409, 422}
 _STRANGERS_KEPT: Final = 10_000
@@ -51,7 +50,7 @@ class Framing:
         self.url = str(settings["url"])
         self._settings = dict(settings)
         self._made: SchemaRegistryClient | None = None
-        self._frames: dict[bytes, bytes] = {}
+        self._frames: dict[SchemaId, bytes] = {}
         self._headers: dict[int, bytes] = {}
         self._strangers: set[int] = set()
 
@@ -64,13 +63,12 @@ class Framing:
 
     def framed(self, value: bytes) -> bytes:
         """A value as it is sent; as it is where it has no header of ours."""
-        schema_id = schemas.by_fingerprint().get(value[2:_HEADER_BYTES])
-        if value[:2] != SINGLE_OBJECT or schema_id is None:
+        schema_id = schema_id_of(value)
+        if schema_id is None:
             return value
-        print_ = value[2:_HEADER_BYTES]
-        if print_ not in self._frames:
-            self._frames[print_] = _FRAME.pack(0, self._look_up(schema_id))
-        return self._frames[print_] + value[_HEADER_BYTES:]
+        if schema_id not in self._frames:
+            self._frames[schema_id] = _FRAME.pack(0, self._look_up(schema_id))
+        return self._frames[schema_id] + value[SINGLE_HEADER_BYTES:]
 
     def bare(self, value: bytes) -> bytes:
         """A value as it was before it was framed; as it is where no schema of ours is named.
@@ -89,8 +87,8 @@ class Framing:
         """Ask which schema has this id. An id of nobody's is remembered too: garbage repeats."""
         found = self._ask(partial(_text_of, number=number))
         print_ = None if found is None else _fingerprint(found)
-        if print_ in schemas.by_fingerprint():
-            self._headers[number] = SINGLE_OBJECT + (print_ or b"")
+        if print_ is not None and print_ in schemas.by_fingerprint():
+            self._headers[number] = SINGLE_OBJECT + print_
             return
         if len(self._strangers) >= _STRANGERS_KEPT:
             self._strangers.clear()

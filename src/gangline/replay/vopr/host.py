@@ -16,8 +16,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from gangline.agents import core
+from gangline.agents.listener import newest_of_each_cell
 from gangline.events import codec
-from gangline.events.batch import NodeAssignment
 from gangline.events.envelope import Event
 from gangline.events.facts import NodeHeartbeat
 from gangline.events.layout import place
@@ -25,9 +25,10 @@ from gangline.events.log import LogError, Message, Topic
 from gangline.replay.vopr.programs import BROKEN, KILLED, Process, ended
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator
     from random import Random
 
+    from gangline.events.batch import NodeAssignment
     from gangline.events.log import Record
     from gangline.replay.vopr.bus import Line, LineReader
     from gangline.replay.vopr.clock import Timeline
@@ -111,7 +112,8 @@ class Agent:
             self._first += records
             return
         records, self._first, self._end = self._first + records, [], 0
-        for assignment in _newest(records):
+        bodies: Iterator[NodeAssignment] = (codec.decode(each.value).body for each in records)
+        for assignment in newest_of_each_cell(bodies):
             self.take(core.Told(assignment))
 
     def _deliver(self) -> None:
@@ -151,17 +153,6 @@ class Agent:
         for action in actions:
             host.may_die()
             host.act(action)
-
-
-def _newest(records: Sequence[Record]) -> list[NodeAssignment]:
-    """The newest record of each cell among some of one node."""
-    newest: dict[str, NodeAssignment] = {}
-    for record in records:
-        body = codec.decode(record.value).body
-        known = newest.get(body.genesis)
-        if known is None or (body.term, body.seq) > (known.term, known.seq):
-            newest[body.genesis] = body
-    return list(newest.values())
 
 
 def _found(process: Process) -> core.Found:
