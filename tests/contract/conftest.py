@@ -11,6 +11,7 @@ import pytest
 from gangline.events.bus import open_log
 from gangline.events.log import Message, Topic, TopicPartition
 from gangline.events.memory import MemoryLog
+from tests.support.buses import DRIVERS, url_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,23 +44,10 @@ class Bus:
             log.close()
 
 
-@pytest.fixture(
-    params=[
-        "memory",
-        pytest.param("postgres", marks=pytest.mark.postgres),
-        pytest.param("kafka", marks=pytest.mark.kafka),
-    ]
-)
+@pytest.fixture(params=DRIVERS)
 def bus(request: pytest.FixtureRequest) -> Iterator[Bus]:
     """Give a cell without topics on each driver in turn."""
-    driver: str = request.param
-    if driver == "postgres":
-        url = request.getfixturevalue("postgres_url")
-    elif driver == "kafka":
-        url = "kafka://" + request.getfixturevalue("kafka_bootstrap")
-    else:
-        url = "memory://"
-    bus = Bus(driver, url)
+    bus = Bus(request.param, url_of(request))
     yield bus
     bus.close()
 

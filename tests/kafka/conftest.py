@@ -6,7 +6,6 @@ import uuid
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka.admin import AdminClient
 
 from gangline.events.kafka import KafkaLog
 from tests.support.kafka_proxy import KafkaProxy
@@ -33,9 +32,7 @@ def log(kafka_bootstrap: str, cell: str) -> Iterator[KafkaLog]:
 @pytest.fixture
 def proxy(kafka_bootstrap: str) -> Iterator[KafkaProxy]:
     """Give a proxy in front of the broker."""
-    metadata = AdminClient({"bootstrap.servers": kafka_bootstrap}).list_topics(timeout=10)
-    (broker,) = metadata.brokers.values()
-    proxy = KafkaProxy(str(broker.host), int(broker.port or 0))
+    proxy = KafkaProxy.before(kafka_bootstrap)
     yield proxy
     proxy.close()
 

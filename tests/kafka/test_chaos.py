@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gangline.cli.local_process import LocalServerError
 from tests.kafka.company import TROUBLES, Company, judge
-from tests.support.kafka_cluster import KafkaCluster
+from tests.support.kafka_cluster import started
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.kafka.company import Trouble
+    from tests.support.kafka_cluster import KafkaCluster
 
 FIRST = int(os.environ.get("GANGLINE_CHAOS_FIRST", "0"))
 SEEDS = int(os.environ.get("GANGLINE_CHAOS_SEEDS", "1"))
@@ -48,15 +48,8 @@ def folder() -> Iterator[Path]:
 @pytest.fixture
 def cluster(folder: Path) -> Iterator[KafkaCluster]:
     """Give three running brokers."""
-    cluster = KafkaCluster(folder)
-    try:
-        cluster.start()
-    except LocalServerError as error:
-        pytest.skip(str(error))
-    else:
+    with started(folder) as cluster:
         yield cluster
-    finally:
-        cluster.close()
 
 
 def shuffled(chance: random.Random) -> Iterator[Trouble]:

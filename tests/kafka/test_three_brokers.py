@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from gangline.cli.local_process import LocalServerError
 from gangline.events.kafka import KafkaLog
 from gangline.events.log import Topic
 from tests.kafka.history import Clients, judge
 from tests.kafka.test_topics import config_of
-from tests.support.kafka_cluster import NODES, KafkaCluster
+from tests.support.kafka_cluster import NODES, started
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.support.kafka_cluster import KafkaCluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -27,16 +28,9 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
 def cluster() -> Iterator[KafkaCluster]:
     """Give three running brokers."""
     directory = Path(tempfile.mkdtemp(prefix="gangline-kafka-3-"))
-    cluster = KafkaCluster(directory)
-    try:
-        cluster.start()
-    except LocalServerError as error:
-        pytest.skip(str(error))
-    else:
+    with started(directory) as cluster:
         yield cluster
-    finally:
-        cluster.close()
-        shutil.rmtree(directory, ignore_errors=True)
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 def leader_of(bootstrap: str, topic: str) -> int:

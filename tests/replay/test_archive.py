@@ -20,6 +20,7 @@ from gangline.replay.logfile import read_records
 from gangline.replay.verify import verify
 from tests.scheduler.cell import Cell
 from tests.scheduler.toy_core import ToyCore
+from tests.support.buses import DRIVERS, url_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -98,21 +99,10 @@ class Site:
             done.result()
 
 
-@pytest.fixture(
-    params=[
-        "memory",
-        pytest.param("postgres", marks=pytest.mark.postgres),
-        pytest.param("kafka", marks=pytest.mark.kafka),
-    ]
-)
+@pytest.fixture(params=DRIVERS)
 def site(request: pytest.FixtureRequest) -> Iterator[Site]:
     """A cell of its own on each bus in turn."""
-    url = ""
-    if request.param == "postgres":
-        url = request.getfixturevalue("postgres_url")
-    elif request.param == "kafka":
-        url = f"kafka://{request.getfixturevalue('kafka_bootstrap')}"
-    site = Site(request.param, url)
+    site = Site(request.param, url_of(request))
     yield site
     site.log.close()
 

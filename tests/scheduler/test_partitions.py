@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
-from confluent_kafka.admin import AdminClient
 
-from gangline.events import facts
-from gangline.events.log import LogUnreachableError, Topic
+from gangline.events.log import LogUnreachableError
 from gangline.replay.history import LogSource
 from gangline.replay.verify import verify
 from gangline.scheduler import core
 from tests.scheduler.cell import Cell
-from tests.scheduler.test_processes import Site, has_answered
+from tests.scheduler.test_processes import has_answered, opened_site
 from tests.support.buses import opened
 from tests.support.kafka_proxy import KafkaProxy
 from tests.support.proxy import Link, Proxy
@@ -61,27 +59,11 @@ def line_to(url: str) -> tuple[Line, str]:
     """A line to the server of a URL, and the URL that leads over it."""
     parts = urlsplit(url)
     if parts.scheme == "kafka":
-        metadata = AdminClient({"bootstrap.servers": parts.netloc}).list_topics(timeout=10)
-        (broker,) = metadata.brokers.values()
-        line: Line = KafkaLine(str(broker.host), int(broker.port or 0))
+        line: Line = KafkaLine.before(parts.netloc)
         return line, f"kafka://127.0.0.1:{line.port}"
     line = Line(parts.hostname or "", parts.port or 0)
     who = parts.netloc.rpartition("@")[0]
     return line, parts._replace(netloc=f"{who}@127.0.0.1:{line.port}").geturl()
-
-
-@pytest.fixture(
-    params=[
-        pytest.param("postgres", marks=pytest.mark.postgres),
-        pytest.param("kafka", marks=pytest.mark.kafka),
-    ]
-)
-def bus(request: pytest.FixtureRequest) -> str:
-    """The URL of the tests' own server, of either kind."""
-    if request.param == "kafka":
-        return f"kafka://{request.getfixturevalue('kafka_bootstrap')}"
-    url: str = request.getfixturevalue("postgres_url")
-    return url
 
 
 @pytest.fixture
@@ -97,15 +79,8 @@ def test_a_leader_behind_a_dead_line_is_replaced_and_stands_by_when_it_heals(
 ) -> None:
     """Nothing that it still wanted to say is ever read, and it does not take the lead back."""
     wire, over_it = line
-    site = Site(bus, tmp_path, cell=f"partition-{next(_cells)}")
-    try:
-        site.say(Topic.CONTROL, facts.TeamSet(team="a", guaranteed=8))
-        site.say(Topic.CONTROL, facts.NodeAdmitted(node="n1", path=(), levels=(), gpus=8))
-        site.start_at(over_it, "one", 0)
-        site.until(lambda: site.leader() == "one", "the first leads over the line")
-        site.start("two", 1)
-        site.until(lambda: site.lines("two"), "the second stands by")
-
+    cell = f"partition-{next(_cells)}"
+    with opened_site(bus, tmp_path, cell=cell, first_over=over_it) as site:
         wire.dead = True
         site.submit("job-1")
         site.until(lambda: has_answered(site, "job-1"), "the second answers")
@@ -117,22 +92,13 @@ def test_a_leader_behind_a_dead_line_is_replaced_and_stands_by_when_it_heals(
         assert site.leader() == "two"
         assert site.answered() == ["job-1", "job-2"]
         assert verify(LogSource(site.log), core).difference is None
-    finally:
-        site.close()
 
 
 def test_a_leader_that_was_stopped_for_long_over_a_commit_does_no_harm(
     bus: str, tmp_path: Path
 ) -> None:
     """SIGSTOP in the middle of work, and SIGCONT after the other one has led for a while."""
-    site = Site(bus, tmp_path, cell=f"stopped-{next(_cells)}")
-    try:
-        site.say(Topic.CONTROL, facts.TeamSet(team="a", guaranteed=8))
-        site.say(Topic.CONTROL, facts.NodeAdmitted(node="n1", path=(), levels=(), gpus=8))
-        site.start("one", 0)
-        site.until(lambda: site.leader() == "one", "the first leads")
-        site.start("two", 1)
-        site.until(lambda: site.lines("two"), "the second stands by")
+    with opened_site(bus, tmp_path, cell=f"stopped-{next(_cells)}") as site:
         for index in range(30):
             site.submit(f"job-{index}")
         site.running["one"].send_signal(signal.SIGSTOP)
@@ -145,8 +111,6 @@ def test_a_leader_that_was_stopped_for_long_over_a_commit_does_no_harm(
         assert sorted(site.answered()) == sorted([*(f"job-{i}" for i in range(30)), "late"])
         assert site.leader() == "two"
         assert verify(LogSource(site.log), core).difference is None
-    finally:
-        site.close()
 
 
 @pytest.mark.parametrize("error_ms", [DAY_MS, -DAY_MS], ids=["ahead", "behind"])

@@ -122,14 +122,19 @@ class Site:
 
 
 @contextmanager
-def opened(url: str, folder: Path, *more: str, cell: str = "main") -> Iterator[Site]:
-    """A cell with a team and two schedulers (with more options), of which the first leads."""
+def opened_site(
+    url: str, folder: Path, *more: str, cell: str = "main", first_over: str = ""
+) -> Iterator[Site]:
+    """A cell with a team and two schedulers (with more options), of which the first leads.
+
+    first_over: the first one's own way to the bus.
+    """
     site = Site(url, folder, cell=cell)
     try:
         site.say(Topic.CONTROL, facts.TeamSet(team="a", guaranteed=8))
         node = facts.NodeAdmitted(node="n1", path=("b1",), levels=("block",), gpus=8)
         site.say(Topic.CONTROL, node)
-        site.start("one", 0, *more)
+        site.start_at(first_over or url, "one", 0, *more)
         site.until(lambda: site.leader() == "one", "the first leads")
         site.start("two", 1, *more)
         site.until(lambda: site.lines("two"), "the second stands by")
@@ -141,24 +146,10 @@ def opened(url: str, folder: Path, *more: str, cell: str = "main") -> Iterator[S
 _cells = itertools.count(1)
 
 
-@pytest.fixture(
-    params=[
-        pytest.param("postgres", marks=pytest.mark.postgres),
-        pytest.param("kafka", marks=pytest.mark.kafka),
-    ]
-)
-def bus(request: pytest.FixtureRequest) -> str:
-    """The URL of the tests' own server, of either kind."""
-    if request.param == "kafka":
-        return f"kafka://{request.getfixturevalue('kafka_bootstrap')}"
-    url: str = request.getfixturevalue("postgres_url")
-    return url
-
-
 @pytest.fixture
 def site(bus: str, tmp_path: Path) -> Iterator[Site]:
     """A cell of its own on the tests' server."""
-    with opened(bus, tmp_path, cell=f"processes-{next(_cells)}") as site:
+    with opened_site(bus, tmp_path, cell=f"processes-{next(_cells)}") as site:
         yield site
 
 
@@ -224,7 +215,7 @@ def test_each_takeover_leaves_a_signed_checkpoint_that_verify_starts_from(
     signed = tmp_path / "signed"
     signed.mkdir()
     words = ("--checkpoint-dir", str(signed), "--checkpoint-key", str(private))
-    with opened(bus, tmp_path, *words, cell=f"processes-{next(_cells)}") as site:
+    with opened_site(bus, tmp_path, *words, cell=f"processes-{next(_cells)}") as site:
         site.running["one"].kill()
         site.until(lambda: len(list(signed.glob("*.json"))) == 2, "two checkpoints")
         site.submit("job-1")
@@ -282,7 +273,7 @@ def test_a_log_that_is_away_for_a_while_is_waited_for(tmp_path: Path) -> None:
     folder.chmod(0o711)
     try:
         url = local_postgres.start(folder, lifetime=Lifetime.WITH_STARTER)
-        with opened(url, tmp_path) as site:
+        with opened_site(url, tmp_path) as site:
             site.submit("job-1")
             site.until(partial(has_answered, site, "job-1"), "an answer before")
             local_postgres.stop(folder)

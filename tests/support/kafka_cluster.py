@@ -10,14 +10,17 @@ import os
 import secrets
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import pytest
+
 from gangline.cli import local_kafka
-from gangline.cli.local_process import Lifetime, free_port
+from gangline.cli.local_process import Lifetime, LocalServerError, free_port
 from tests.support.kafka import CACHE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 NODES = (1, 2, 3)
@@ -123,3 +126,17 @@ class KafkaCluster:
         command = [local_kafka._tool("java", "Java 17"), "-cp", f"{jars}/*"]
         command += ["kafka.tools.StorageTool", "format", "-t", self._identity, "-c", str(file)]
         local_kafka._run(command, folder=folder, log=folder / "kafka.log", within_s=60)
+
+
+@contextmanager
+def started(directory: Path) -> Iterator[KafkaCluster]:
+    """Three running brokers; the test is skipped where there are none to be had."""
+    cluster = KafkaCluster(directory)
+    try:
+        cluster.start()
+    except LocalServerError as error:
+        pytest.skip(str(error))
+    else:
+        yield cluster
+    finally:
+        cluster.close()

@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import struct
 import threading
+from typing import Self
+
+from confluent_kafka.admin import AdminClient
 
 from tests.support.proxy import Link, Proxy
 
@@ -30,6 +33,13 @@ class KafkaProxy(Proxy):
         self._down: dict[Link, bytes] = {}
         self._held: dict[Link, bytes] = {}
         self.holds = threading.Event()
+
+    @classmethod
+    def before(cls, bootstrap: str) -> Self:
+        """One in front of the only broker there."""
+        metadata = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=10)
+        (broker,) = metadata.brokers.values()
+        return cls(str(broker.host), int(broker.port or 0))
 
     @property
     def bootstrap(self) -> str:
