@@ -14,7 +14,7 @@ from gangline.events import decisions as d
 from gangline.replay import rules_of_place
 from gangline.replay.broken_rule import BrokenRuleError, Rule
 from gangline.replay.model import Model
-from gangline.replay.rules_of_eviction import SETTLED, Evictions
+from gangline.replay.rules_of_eviction import Evictions
 from gangline.replay.rules_of_ledger import LedgerCheck
 from gangline.replay.rules_of_numbers import FleetCount, check_teams
 
@@ -59,13 +59,8 @@ class Invariants:
 
     def finish(self) -> None:
         """Nothing may be left undone at the end."""
-        for claim in self.model.claims.values():
-            held = any(self.model.jobs[victim].holds for victim in claim.victims)
-            if not held and claim.since_ms > self.model.trouble_ms:
-                who = ", ".join(sorted(claim.victims))
-                raise BrokenRuleError(
-                    Rule.NOT_IN_VAIN, f"{who} evicted for {claim.claimant}, which never started"
-                )
+        for text in self._evictions.in_vain():
+            raise BrokenRuleError(Rule.NOT_IN_VAIN, text)
 
     # --- each decision ----------------------------------------------------------------------------
 
@@ -142,17 +137,9 @@ class Invariants:
             )
 
     def _on_unreserved(self, decision: d.ReservationReleased, _world: World) -> None:
-        claim = self.model.claims.get(decision.job)
-        if claim is None:
-            return
-        if decision.why not in SETTLED:
-            raise BrokenRuleError(
-                Rule.NOT_IN_VAIN, f"room for {decision.job} is let go: {decision.why}"
-            )
-        if decision.why == "fault" and self.model.trouble_ms < claim.since_ms:
-            raise BrokenRuleError(
-                Rule.NOT_IN_VAIN, f"room for {decision.job} is let go for a fault that never was"
-            )
+        problem = self._evictions.room_problem(decision)
+        if problem:
+            raise BrokenRuleError(Rule.NOT_IN_VAIN, problem)
 
     # --- each step --------------------------------------------------------------------------------
 

@@ -27,7 +27,8 @@ class ModelJob:
 
     number: in order of acceptance. started_ms: of the present attempt, None before. waits_ms: since
     when it waits; cause: for what, empty while nobody said. saved_ms: productive time in its newest
-    checkpoint. outcome: how it ended, empty while it lives.
+    checkpoint. leaving: it was told to stop and still holds. held_by: who keeps it from starting,
+    empty for nobody. retries: used up. outcome: how it ended, empty while it lives.
     """
 
     job: str
@@ -44,6 +45,9 @@ class ModelJob:
     waits_ms: int = 0
     cause: str = ""
     saved_ms: int = 0
+    leaving: bool = False
+    held_by: str = ""
+    retries: int = 0
     outcome: str = ""
 
 
@@ -131,6 +135,20 @@ class Model:
             yield name
             name = self.teams[name].parent
 
+    def named(self, name: str) -> list[ModelJob]:
+        """The job of a name, or the tasks of the array of that name."""
+        if name in self.jobs:
+            return [self.jobs[name]]
+        return [job for job in self.jobs.values() if array_of(job.job) == name]
+
+    def unfinished(self, job: ModelJob) -> str:
+        """A job for whose success another one has to wait; empty for none."""
+        for name in job.spec.after:
+            for other in self.named(name):
+                if other.outcome != d.Outcome.SUCCEEDED:
+                    return other.job
+        return ""
+
     def used(self) -> dict[str, int]:
         """GPUs held by each team's branch."""
         used = dict.fromkeys(self.teams, 0)
@@ -138,6 +156,11 @@ class Model:
             for name in self.branch(team):
                 used[name] += gpus
         return used
+
+
+def array_of(job: str) -> str:
+    """The array that a job is a task of, if it is one: tasks are named `ARRAY.NUMBER`."""
+    return job.rpartition(".")[0]
 
 
 def gpus_of(seats: tuple[d.Seat, ...]) -> Iterator[Gpu]:
@@ -172,8 +195,16 @@ def _finished(model: Model, decision: d.JobFinished) -> None:
 
 def _requeued(model: Model, decision: d.JobRequeued) -> None:
     job = model.jobs[decision.job]
-    job.waits_ms, job.cause = model.now_ms, ""
+    job.waits_ms, job.cause, job.retries = model.now_ms, "", decision.retries_used
     model.waiting[job.job] = model.unexplained[job.job] = job
+
+
+def _held(model: Model, decision: d.JobHeld) -> None:
+    model.jobs[decision.job].held_by = decision.by
+
+
+def _let_go(model: Model, decision: d.JobReleased) -> None:
+    model.jobs[decision.job].held_by = ""
 
 
 def _priority(model: Model, decision: d.PriorityChanged) -> None:
@@ -215,16 +246,22 @@ def _saved(model: Model, decision: d.CheckpointRecorded) -> None:
 
 
 def _preempted(model: Model, decision: d.GangPreempted) -> None:
-    model.jobs[decision.job].preemptions += 1
+    job = model.jobs[decision.job]
+    job.preemptions += 1
+    job.leaving = True
     claim = model.claims.setdefault(
         decision.claimant, ModelClaim(claimant=decision.claimant, since_ms=model.now_ms)
     )
     claim.victims.add(decision.job)
 
 
+def _stopping(model: Model, decision: d.GangStopping | d.GangStartAborted) -> None:
+    model.jobs[decision.job].leaving = True
+
+
 def _released(model: Model, decision: d.GangReleased) -> None:
     job = model.jobs[decision.job]
-    job.holds = False
+    job.holds = job.leaving = False
     if model.holding.pop(decision.job, None) is not None:
         model.own[job.spec.team] -= job.spec.gpus
     model.changed.update(seat.node for seat in job.seats)
@@ -333,6 +370,8 @@ _CHANGES: Final[Mapping[type, Callable[[Model, Any], None]]] = {
     d.JobRejected: _rejected,
     d.JobFinished: _finished,
     d.JobRequeued: _requeued,
+    d.JobHeld: _held,
+    d.JobReleased: _let_go,
     d.PriorityChanged: _priority,
     d.WaitCauseChanged: _cause,
     d.GangPlaced: _placed,
@@ -340,6 +379,8 @@ _CHANGES: Final[Mapping[type, Callable[[Model, Any], None]]] = {
     d.GangStarted: _started,
     d.CheckpointRecorded: _saved,
     d.GangPreempted: _preempted,
+    d.GangStopping: _stopping,
+    d.GangStartAborted: _stopping,
     d.GangReleased: _released,
     d.MemberEnded: _member_ended,
     d.ReservationPlanned: _reserved,

@@ -1,4 +1,4 @@
-"""Rule 8, at the moment of an eviction: who may evict whom, by the second memory."""
+"""Rule 8: who may evict whom, and what becomes of the room, by the second memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from gangline.events.spec import JobClass
 
 if TYPE_CHECKING:
-    from gangline.events.decisions import GangPreempted
+    from collections.abc import Iterator
+
+    from gangline.events.decisions import GangPreempted, ReservationReleased
     from gangline.replay.model import Model, ModelJob
 
 SETTLED = ("started", "cancelled", "held", "fault", "withdrawn")
@@ -39,6 +41,26 @@ class Evictions:
         )
         self._seen.add(pair)
         return next((text for bad, text in problems if bad), "")
+
+    def room_problem(self, decision: ReservationReleased) -> str:
+        """Why room that victims made may not be let go so; empty for no reason."""
+        claim = self._model.claims.get(decision.job)
+        if claim is None:
+            return ""
+        if decision.why not in SETTLED:
+            return f"room for {decision.job} is let go: {decision.why}"
+        if decision.why == "fault" and self._model.trouble_ms < claim.since_ms:
+            return f"room for {decision.job} is let go for a fault that never was"
+        return ""
+
+    def in_vain(self) -> Iterator[str]:
+        """Evictions that at the end have led to nothing."""
+        model = self._model
+        for claim in model.claims.values():
+            held = any(model.jobs[victim].holds for victim in claim.victims)
+            if not held and claim.since_ms > model.trouble_ms:
+                who = ", ".join(sorted(claim.victims))
+                yield f"{who} evicted for {claim.claimant}, which never started"
 
     def _ran_ms(self, job: ModelJob) -> int:
         return 0 if job.started_ms is None else self._model.now_ms - job.started_ms

@@ -104,13 +104,8 @@ class Checker:
         """What was left undone, if the history ends with everything read."""
         if self._last is None or not self._last.caught_up:
             return
-        model = self.memory.model
-        for claim in model.claims.values():
-            held = any(model.jobs[victim].holds for victim in claim.victims)
-            if not held and claim.since_ms > model.trouble_ms:
-                who = ", ".join(sorted(claim.victims))
-                text = f"{who} evicted for {claim.claimant}, which never started"
-                yield _finding(self._last, Rule.NOT_IN_VAIN, text)
+        for text in self.memory.evictions.in_vain():
+            yield _finding(self._last, Rule.NOT_IN_VAIN, text)
 
     def _decision(self, decision: d.Decision, now_ms: int) -> Iterator[tuple[Rule, str]]:
         """What is wrong with it; then it is remembered."""
@@ -132,24 +127,10 @@ class Checker:
             yield Rule.SUMS, f"the ledger cannot take it: {error}"
 
     def _remember(self, decision: d.Decision) -> None:
-        memory = self.memory
-        if isinstance(decision, d.GangPreempted | d.GangStopping | d.GangStartAborted):
-            memory.leaving.add(decision.job)
-        elif isinstance(decision, d.GangReleased):
-            memory.leaving.discard(decision.job)
-        elif isinstance(decision, d.TeamChanged | d.PolicyChanged):
-            memory.policy_version += 1
-        elif isinstance(decision, d.JobHeld):
-            memory.held.add(decision.job)
-        elif isinstance(decision, d.JobReleased):
-            memory.held.discard(decision.job)
-        elif isinstance(decision, d.JobRequeued):
-            memory.retries[decision.job] = decision.retries_used
-        elif isinstance(decision, d.JobFinished):
-            memory.retries.pop(decision.job, None)
-            memory.held.discard(decision.job)
+        if isinstance(decision, d.TeamChanged | d.PolicyChanged):
+            self.memory.policy_version += 1
         elif isinstance(decision, d.WaitCauseChanged):
-            memory.caused.update(dict.fromkeys(decision.jobs, str(decision.cause)))
+            self.memory.caused.update(dict.fromkeys(decision.jobs, str(decision.cause)))
 
     def _after(self, told: Told) -> Iterator[tuple[Rule, str]]:
         """What is wrong between batches: the books, and jobs of which nobody says why they wait."""

@@ -15,7 +15,7 @@ from gangline.replay.broken_rule import BrokenRuleError, Rule
 from gangline.replay.check.certificates import lending_problem, placement_problems
 from gangline.replay.check.rights import right_problem
 from gangline.replay.model import Model, ModelJob, gpus_of
-from gangline.replay.rules_of_eviction import SETTLED, Evictions
+from gangline.replay.rules_of_eviction import Evictions
 
 Problem = tuple[Rule, str]
 
@@ -24,15 +24,11 @@ Problem = tuple[Rule, str]
 class Memory:
     """What is remembered beside the model.
 
-    leaving: gangs that were told to stop and still hold. held: jobs that may not start. retries:
-    used up, by job. policy_version: how often teams and policy changed. caused: the cause that each
-    job got in the present batch.
+    policy_version: how often teams and policy changed. caused: the cause that each job got in the
+    present batch.
     """
 
     model: Model = field(default_factory=Model)
-    leaving: set[str] = field(default_factory=set)
-    held: set[str] = field(default_factory=set)
-    retries: dict[str, int] = field(default_factory=dict)
     policy_version: int = 0
     caused: dict[str, str] = field(default_factory=dict)
     evictions: Evictions = field(init=False)
@@ -94,12 +90,11 @@ def _placed(memory: Memory, decision: d.GangPlaced) -> Iterator[Problem]:
         return
     if decision.attempt != job.attempt + 1:
         yield Rule.TERMINAL, f"attempt {decision.attempt} comes after attempt {job.attempt}"
-    if job.job in memory.held:
+    if job.held_by:
         yield Rule.WHOLE_GANGS, f"{job.job} is held"
-    for name in job.spec.after:
-        other = model.jobs.get(name)
-        if other is not None and other.outcome != d.Outcome.SUCCEEDED:
-            yield Rule.WHOLE_GANGS, f"{job.job} waits for {name}, which has not succeeded"
+    unfinished = model.unfinished(job)
+    if unfinished:
+        yield Rule.WHOLE_GANGS, f"{job.job} waits for {unfinished}, which has not succeeded"
     yield from ((Rule.ONE_HOLDER, text) for text in _kept_for_others(model, decision))
     lends = lending_problem(model, job)
     if lends:
@@ -150,7 +145,7 @@ def _preempted(memory: Memory, decision: d.GangPreempted) -> Iterator[Problem]:
     victim, claimant = model.jobs[decision.job], model.jobs[decision.claimant]
     problem = memory.evictions.problem(victim, claimant, decision)
     if not problem:
-        problem = right_problem(model, memory.leaving, (victim, claimant), decision)
+        problem = right_problem(model, (victim, claimant), decision)
     if problem:
         yield Rule.NOT_IN_VAIN, f"{victim.job} evicted for {claimant.job}: {problem}"
 
@@ -175,12 +170,11 @@ def _requeued(memory: Memory, decision: d.JobRequeued) -> Iterator[Problem]:
     job = memory.model.jobs[decision.job]
     if job.holds:
         yield Rule.WHOLE_GANGS, f"{job.job} waits again and still holds GPUs"
-    before = memory.retries.get(decision.job, 0)
-    allowed = before + (decision.cause is d.StopCause.USER)
+    allowed = job.retries + (decision.cause is d.StopCause.USER)
     if decision.retries_used != allowed:
         yield (
             Rule.CERTIFICATE,
-            f"{decision.retries_used} retries used after {before}, for {decision.cause}",
+            f"{decision.retries_used} retries used after {job.retries}, for {decision.cause}",
         )
 
 
@@ -199,13 +193,9 @@ def _cause(memory: Memory, decision: d.WaitCauseChanged) -> Iterator[Problem]:
 
 
 def _unreserved(memory: Memory, decision: d.ReservationReleased) -> Iterator[Problem]:
-    claim = memory.model.claims.get(decision.job)
-    if claim is None:
-        return
-    if decision.why not in SETTLED:
-        yield Rule.NOT_IN_VAIN, f"room for {decision.job} is let go: {decision.why}"
-    elif decision.why == "fault" and memory.model.trouble_ms < claim.since_ms:
-        yield Rule.NOT_IN_VAIN, f"room for {decision.job} is let go for a fault that never was"
+    problem = memory.evictions.room_problem(decision)
+    if problem:
+        yield Rule.NOT_IN_VAIN, problem
 
 
 _RULES: Final[Mapping[type, Callable[[Memory, Any], Iterator[Problem]]]] = {

@@ -10,21 +10,19 @@ from typing import TYPE_CHECKING
 from gangline.events.spec import JobClass
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from gangline.events.decisions import GangPreempted
     from gangline.replay.model import Model, ModelJob
 
 
-def right_problem(
-    model: Model, leaving: Collection[str], pair: tuple[ModelJob, ModelJob], decision: GangPreempted
-) -> str:
+def right_problem(model: Model, pair: tuple[ModelJob, ModelJob], decision: GangPreempted) -> str:
     """Why the quotas give no such right; empty when they do. pair: victim and claimant."""
     victim, claimant = pair
     if claimant.job_class == JobClass.URGENT:
         return ""
     mine, theirs = _parted(model, claimant.spec.team, victim.spec.team)
-    will_use = _projected(model, leaving, claimant)
+    will_use = _projected(model, claimant)
     if decision.cause == "class" and not theirs and not mine:
         return ""
     inside = _not_above(model, will_use, theirs, victim.spec.team)
@@ -45,10 +43,10 @@ def _parted(model: Model, claimant: str, victim: str) -> tuple[list[str], list[s
     return mine, theirs
 
 
-def _projected(model: Model, leaving: Collection[str], claimant: ModelJob) -> dict[str, int]:
+def _projected(model: Model, claimant: ModelJob) -> dict[str, int]:
     """GPUs of each team's branch, and under `own:TEAM` of its own jobs, claims counted as met."""
     use: dict[str, int] = {}
-    stays = [job for name, job in model.holding.items() if name not in leaving]
+    stays = [job for job in model.holding.values() if not job.leaving]
     coming = [model.jobs[name] for name in model.claims if name != claimant.job]
     for job in (*stays, *coming):
         _count(use, model.branch(job.spec.team), job)

@@ -85,12 +85,9 @@ _MATTERS: Final[Mapping[type, str]] = {
 
 def _live(auditor: Auditor, name: str) -> list[ModelJob]:
     """The live job of a name, or the live tasks of that array, if submitted before it was asked."""
-    jobs = auditor.model.jobs
-    own = [jobs[name]] if name in jobs else []
-    tasks = [job for job in jobs.values() if job.job.rpartition(".")[0] == name]
     return [
         job
-        for job in own or tasks
+        for job in auditor.model.named(name)
         if not job.outcome and auditor.submitted_at[job.job] < auditor.reading
     ]
 
@@ -101,19 +98,17 @@ def _submitted(auditor: Auditor, body: f.JobSubmitted) -> str:
 
 
 def _cancel(auditor: Auditor, body: f.JobCancelRequested) -> str:
-    running_on = [job.job for job in _live(auditor, body.job) if job.job not in auditor.stopping]
+    running_on = [job.job for job in _live(auditor, body.job) if not job.leaving]
     return f"{', '.join(running_on)} goes on" if running_on else ""
 
 
 def _hold(auditor: Auditor, body: f.JobHoldRequested) -> str:
-    free = [job.job for job in _live(auditor, body.job) if job.job not in auditor.held]
+    free = [job.job for job in _live(auditor, body.job) if not job.held_by]
     return f"{', '.join(free)} is not held" if free else ""
 
 
 def _release(auditor: Auditor, body: f.JobHoldReleased) -> str:
-    held = [
-        job.job for job in _live(auditor, body.job) if auditor.held.get(job.job, "") == "user:u"
-    ]
+    held = [job.job for job in _live(auditor, body.job) if job.held_by == "user:u"]
     return f"{', '.join(held)} is held" if held else ""
 
 
@@ -129,7 +124,7 @@ def _present(auditor: Auditor, body: f.MemberReady | f.MemberExited) -> bool:
 
 
 def _ready(auditor: Auditor, body: f.MemberReady) -> str:
-    if not _present(auditor, body) or body.job in auditor.stopping:
+    if not _present(auditor, body) or auditor.model.jobs[body.job].leaving:
         return ""
     return "" if body.node in auditor.model.jobs[body.job].ready else "not counted as ready"
 
@@ -182,7 +177,7 @@ def overdue(auditor: Auditor) -> str:
     """What should have happened by time alone before a step that had read everything."""
     holding: Iterable[ModelJob] = auditor.model.holding.values()
     for job in holding:
-        if job.job in auditor.stopping:
+        if job.leaving:
             continue
         problem = _over_limit(auditor, job) or _unready(auditor, job)
         if problem:

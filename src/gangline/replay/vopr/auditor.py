@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from gangline.agents.core import Exit
     from gangline.events.log import Record
+    from gangline.replay.model import ModelJob
     from gangline.replay.vopr.bus import Bus
     from gangline.replay.vopr.host import Host
     from gangline.replay.vopr.ports import Core
@@ -50,9 +51,9 @@ Wanted = tuple[str, int, str, tuple[int, ...]]
 class Auditor:
     """Looks at the log whenever something has landed.
 
-    taken_ms: when each scheduler really took the facts of its newest step. held: who holds a job.
-    submitted_at: the offset of each job's submission. reading: of the fact that is looked at.
-    backed_off: until when a job that failed early is put off.
+    taken_ms: when each scheduler really took the facts of its newest step. submitted_at: the offset
+    of each job's submission. reading: of the fact that is looked at. backed_off: until when a
+    job that failed early is put off.
     """
 
     def __init__(self, bus: Bus, core: Core, *, programs: Programs, hosts: dict[str, Host]) -> None:
@@ -66,9 +67,7 @@ class Auditor:
         self.causes: Counter[str] = Counter()
         self.refusals: Counter[str] = Counter()
         self.answered: set[str] = set()
-        self.held: dict[str, str] = {}
         self.backed_off: dict[str, int] = {}
-        self.retries: dict[str, int] = {}
         self.failures: dict[str, int] = {}
         self.placed_ms: dict[str, int] = {}
         self.resumed_ms: dict[str, int] = {}
@@ -84,7 +83,6 @@ class Auditor:
         self._leader = ""
         self._step_ms = 0
         self.out: dict[str, set[str]] = {}
-        self.stopping: set[str] = set()
         self._records: list[Record] = []
         self._decisions: list[d.Decision] = []
         self._reader = bus.log.reader(from_the_start(_INPUTS))
@@ -208,13 +206,9 @@ class Auditor:
     def _note_queued(self, decision: d.JobQueued) -> None:
         self.submitted_at[decision.job] = Position.parse(decision.submitted_at).offset
 
-    def _note_held(self, decision: d.JobHeld) -> None:
-        self.held[decision.job] = decision.by
-
     def _note_let_go(self, decision: d.JobReleased) -> None:
         self.backed_off.pop(decision.job, None)
         if decision.by != "scheduler":
-            self.held.pop(decision.job, None)
             self.failures.pop(decision.job, None)
 
     def _note_requeued(self, decision: d.JobRequeued) -> None:
@@ -226,12 +220,6 @@ class Auditor:
     def _note_placed(self, decision: d.GangPlaced) -> None:
         self.placed_ms[decision.job] = self.model.now_ms
         self.out[decision.job] = set()
-
-    def _note_stopping(self, decision: d.GangPreempted) -> None:
-        self.stopping.add(decision.job)
-
-    def _note_released(self, decision: d.GangReleased) -> None:
-        self.stopping.discard(decision.job)
 
     def _note_started(self, decision: d.GangStarted) -> None:
         self.resumed_ms[decision.job] = decision.resumed_ms
@@ -315,7 +303,7 @@ class Auditor:
         for job in self.model.holding.values():
             if node in self.out.get(job.job, ()):
                 continue
-            phase = self._phase(job.job)
+            phase = _phase(job)
             found += [
                 (job.job, job.attempt, phase, seat.gpus) for seat in job.seats if seat.node == node
             ]
@@ -329,12 +317,6 @@ class Auditor:
         ]
         return sorted(found)
 
-    def _phase(self, job: str) -> str:
-        if job in self.stopping:
-            return str(MemberPhase.STOP)
-        started = self.model.jobs[job].started_ms is not None
-        return str(MemberPhase.RUN if started else MemberPhase.PREPARE)
-
     def _check_hosts(self) -> None:
         """Processes run only where, when and from what they should."""
         for text in self.programs.lost_stores:
@@ -347,6 +329,13 @@ class Auditor:
                 if job is None or (job.attempt == key.attempt and job.started_ms is None):
                     self.wrong(None, f"{key.job} runs on {host.name} and was never started")
             host.begun.clear()
+
+
+def _phase(job: ModelJob) -> str:
+    """What the members of a job are to do."""
+    if job.leaving:
+        return str(MemberPhase.STOP)
+    return str(MemberPhase.PREPARE if job.started_ms is None else MemberPhase.RUN)
 
 
 def _said(assignment: NodeAssignment) -> list[Wanted]:
@@ -363,16 +352,11 @@ _DEFAULTS: Final = {
 }
 
 _MEMORY: Final[Mapping[type, Callable[[Auditor, Any], None]]] = {
-    d.LeadershipTaken: Auditor._note_led,  # noqa: SLF001
+    d.LeadershipTaken: Auditor._note_led,  # noqa: SLF001 - the table of this class
     d.JobQueued: Auditor._note_queued,  # noqa: SLF001
-    d.JobHeld: Auditor._note_held,  # noqa: SLF001 - the table of this class
     d.JobReleased: Auditor._note_let_go,  # noqa: SLF001
     d.JobRequeued: Auditor._note_requeued,  # noqa: SLF001
     d.GangPlaced: Auditor._note_placed,  # noqa: SLF001
-    d.GangPreempted: Auditor._note_stopping,  # noqa: SLF001
-    d.GangStopping: Auditor._note_stopping,  # noqa: SLF001
-    d.GangStartAborted: Auditor._note_stopping,  # noqa: SLF001
-    d.GangReleased: Auditor._note_released,  # noqa: SLF001
     d.GangStarted: Auditor._note_started,  # noqa: SLF001
     d.MemberEnded: Auditor._note_ended,  # noqa: SLF001
     d.WaitCauseChanged: Auditor._note_cause,  # noqa: SLF001

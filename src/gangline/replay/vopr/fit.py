@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from gangline.events import decisions as d
 from gangline.events.spec import UNLIMITED, TopologyKind
 from gangline.replay.rules_of_place import domain_of
 
@@ -82,16 +81,6 @@ def lends_are_limited(model: Model) -> bool:
     return any(team.lend != UNLIMITED for team in model.teams.values())
 
 
-def unfinished(model: Model, job: ModelJob) -> str:
-    """A job for whose success it has to wait; empty for none."""
-    for name in job.spec.after:
-        tasks = [other for other in model.jobs.values() if other.job.rpartition(".")[0] == name]
-        for other in [model.jobs[name]] if name in model.jobs else tasks:
-            if other.outcome != str(d.Outcome.SUCCEEDED):
-                return other.job
-    return ""
-
-
 def overtaken(model: Model, job: ModelJob, excused: Collection[str]) -> str:
     """Who of the same team should have had a job's place; empty for nobody.
 
@@ -101,13 +90,15 @@ def overtaken(model: Model, job: ModelJob, excused: Collection[str]) -> str:
     if model.claims or model.reservations:
         return ""
     for other in model.waiting.values():
-        if other is job or other.job in excused or other.spec.team != job.spec.team:
+        if other is job or other.spec.team != job.spec.team:
+            continue
+        if other.held_by or other.job in excused:
             continue
         if other.job_class < job.job_class or not _content(other.spec, job.spec):
             continue
         earlier = other.job_class > job.job_class or other.number < job.number
         large = job.spec.gpus >= model.policy.get("large_gang_gpus", 128)
-        if earlier and not unfinished(model, other) and not large:
+        if earlier and not model.unfinished(other) and not large:
             return f"{other.job} ({other.spec.gpus} GPUs, {other.job_class}) came before it"
     return ""
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gangline.events import decisions as d
 from gangline.events import facts as f
+from gangline.replay.model import array_of
 from gangline.replay.vopr import fit
 from gangline.replay.vopr.answers import grace_problem
 
@@ -59,16 +60,16 @@ def _placed(auditor: Auditor, decision: d.GangPlaced) -> str:
     job = auditor.model.jobs[decision.job]
     if decision.attempt != job.attempt + 1:
         return f"attempt {decision.attempt} after {job.attempt}"
-    if decision.job in auditor.held:
-        return f"it is held by {auditor.held[decision.job]}"
-    waits_for = fit.unfinished(auditor.model, job)
+    if job.held_by:
+        return f"it is held by {job.held_by}"
+    waits_for = auditor.model.unfinished(job)
     if waits_for:
         return f"it waits for {waits_for}"
     for seat in decision.seats:
         there = auditor.lives_on(seat.node, seat.gpus)
         if there:
             return f"{there} still runs on {seat.node}"
-    return fit.overtaken(auditor.model, job, {*auditor.held, *auditor.backed_off})
+    return fit.overtaken(auditor.model, job, auditor.backed_off)
 
 
 def _ready(auditor: Auditor, decision: d.MembersReady) -> str:
@@ -145,10 +146,13 @@ def _stopping(auditor: Auditor, decision: d.GangStopping) -> str:
     return reason(auditor, decision) if reason is not None else ""
 
 
+def _not_asked(auditor: Auditor, job: str, request: type) -> str:
+    """Whether nobody asked this of a job or of its array, in words."""
+    return "" if {job, array_of(job)} & auditor.book.asked[request] else "nobody asked for it"
+
+
 def _stop_cancelled(auditor: Auditor, decision: Stop) -> str:
-    asked = auditor.book.asked[f.JobCancelRequested]
-    names = {decision.job, decision.job.rpartition(".")[0]}
-    return "" if names & asked else "nobody asked for it"
+    return _not_asked(auditor, decision.job, f.JobCancelRequested)
 
 
 def _stop_limit(auditor: Auditor, decision: Stop) -> str:
@@ -213,13 +217,12 @@ def _released(auditor: Auditor, decision: d.GangReleased) -> str:
 
 
 def _requeued(auditor: Auditor, decision: d.JobRequeued) -> str:
-    before = auditor.retries.get(decision.job, 0)
+    before = auditor.model.jobs[decision.job].retries
     own = decision.cause is d.StopCause.USER
     if decision.retries_used != before + own:
         return f"{decision.retries_used} retries used after {before}, for {decision.cause}"
     if own and before >= auditor.allowed_retries(decision.job):
         return f"it had only {auditor.allowed_retries(decision.job)} retries"
-    auditor.retries[decision.job] = decision.retries_used
     return ""
 
 
@@ -238,14 +241,13 @@ def _succeeded(auditor: Auditor, decision: d.JobFinished) -> str:
 
 
 def _cancelled(auditor: Auditor, decision: d.JobFinished) -> str:
-    asked = auditor.book.asked[f.JobCancelRequested]
-    return "" if {decision.job, decision.job.rpartition(".")[0]} & asked else "nobody asked"
+    return _not_asked(auditor, decision.job, f.JobCancelRequested)
 
 
 def _failed(auditor: Auditor, decision: d.JobFinished) -> str:
     if not decision.reason.startswith("exit code"):
         return ""
-    used = auditor.retries.get(decision.job, 0)
+    used = auditor.model.jobs[decision.job].retries
     if used < auditor.allowed_retries(decision.job):
         return f"it has used {used} of {auditor.allowed_retries(decision.job)} retries"
     return ""
@@ -263,20 +265,18 @@ def _held(auditor: Auditor, decision: d.JobHeld) -> str:
         most = auditor.policy("hold_after")
         had = auditor.failures.get(decision.job, 0)
         return "" if had >= most else f"after {had} failures of machines, not {most}"
-    names = {decision.job, decision.job.rpartition(".")[0]}
-    return "" if names & auditor.book.asked[f.JobHoldRequested] else "nobody asked"
+    return _not_asked(auditor, decision.job, f.JobHoldRequested)
 
 
 def _let_go(auditor: Auditor, decision: d.JobReleased) -> str:
     if decision.by == "scheduler":
-        return "" if decision.job not in auditor.held else "the scheduler did not hold it alone"
-    names = {decision.job, decision.job.rpartition(".")[0]}
-    return "" if names & auditor.book.asked[f.JobHoldReleased] else "nobody asked"
+        held_by = auditor.model.jobs[decision.job].held_by
+        return f"it is held by {held_by}" if held_by else ""
+    return _not_asked(auditor, decision.job, f.JobHoldReleased)
 
 
 def _priority(auditor: Auditor, decision: d.PriorityChanged) -> str:
-    names = {decision.job, decision.job.rpartition(".")[0]}
-    return "" if names & auditor.book.asked[f.JobPriorityChangeRequested] else "nobody asked"
+    return _not_asked(auditor, decision.job, f.JobPriorityChangeRequested)
 
 
 def _added(auditor: Auditor, decision: d.NodeAdded) -> str:

@@ -209,7 +209,7 @@ class Simulation:
         """Whether a job is right to wait though the cell is idle."""
         model = self.auditor.model
         job = model.jobs[name]
-        if name in self.auditor.held or fit.unfinished(model, job):
+        if job.held_by or model.unfinished(job):
             return True
         if fit.lends_are_limited(model) or not fit.within_limits(model, job.spec):
             return True
