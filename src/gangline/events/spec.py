@@ -120,3 +120,8 @@ class Spec:
     labels: Mapping[str, str] = field(default_factory=dict)
     launch: Launch = field(default_factory=Launch)
     private: Private = field(default_factory=Private)
+
+
+def jobs_of(job: str, spec: Spec) -> list[str]:
+    """The jobs that a submission makes: itself, or the tasks of an array, `JOB.1` and on."""
+    return [job] if spec.count == 1 else [f"{job}.{task}" for task in range(1, spec.count + 1)]

@@ -11,20 +11,21 @@ from __future__ import annotations
 import random
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from gangline.agents.simulated_gang import Program, Saves
 from gangline.events import codec
 from gangline.events import facts as f
 from gangline.events.envelope import Event
 from gangline.events.log import Message, Record, Topic, TopicPartition
+from gangline.events.spec import jobs_of
 from gangline.replay.demo_story import MINUTE_MS, POLICY, Size, make_story, visitor
 from gangline.replay.recorder import LogRecorder
 from gangline.replay.workload import DAY_MS, HOUR_MS
 from gangline.replay.world import World
 from gangline.replay.world_log import InputLog
 from gangline.scheduler import core as real_core
-from gangline.scheduler.core.inputs import Fact
+from gangline.scheduler.intake import to_fact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from gangline.events.log import Log
     from gangline.replay.core_port import Step
     from gangline.replay.demo_story import Story, Trouble
+    from gangline.scheduler.core.inputs import Fact
 
 PORTION: Final = 1_500
 POLL_S: Final = 0.2
@@ -71,17 +73,12 @@ class _Portions:
 class _SharedLog(InputLog):
     """The world's topics when others append to two of them."""
 
-    def receive(self, record: Record) -> None:
+    def receive(self, record: Record) -> Fact:
         """A record that somebody appended."""
-        event: Event | None = None
-        problem = ""
-        try:
-            event = codec.decode(record.value)
-        except codec.UndecodableError as error:
-            problem = str(error)
+        fact = to_fact(record)
         self._ends[record.topic, record.partition] = record.offset + 1
-        head = (record.topic, record.partition, record.offset, record.appended_ms)
-        self._unread.append(Fact(*head, event, problem))
+        self._unread.append(fact)
+        return fact
 
     def ends(self) -> dict[TopicPartition, int]:
         """The next offsets of the topics that others append to."""
@@ -135,8 +132,7 @@ class DemoCell:
                 records = reader.poll(POLL_S, limit=500)
                 self.world.run(max(now_ms(), self.world.now_ms))
                 for record in records:
-                    self._log.receive(record)
-                    self._learn(record)
+                    self._learn(self._log.receive(record))
                 self.world.flush()
                 self._play(log)
         finally:
@@ -188,16 +184,12 @@ class DemoCell:
             repaired_ms = world.now_ms + it.for_ms
             world.at(repaired_ms, lambda: world.repair_gpu(it.node, gpu=it.gpu))
 
-    def _learn(self, record: Record) -> None:
+    def _learn(self, fact: Fact) -> None:
         """Whoever submits from outside gets a program that runs for some minutes."""
-        try:
-            body: Any = codec.decode(record.value).body
-        except codec.UndecodableError:
-            return
+        body = None if fact.event is None else fact.event.body
         if isinstance(body, f.JobSubmitted):
-            for task in range(1, body.spec.count + 1) if body.spec.count > 1 else ():
-                self.world.programs.setdefault(f"{body.job}.{task}", STRANGER)
-            self.world.programs.setdefault(body.job, STRANGER)
+            for name in jobs_of(body.job, body.spec):
+                self.world.programs.setdefault(name, STRANGER)
 
     def _play(self, log: Log) -> None:
         """Now and then somebody submits a small job, and something breaks for a while."""

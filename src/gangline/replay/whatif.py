@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gangline.events import decisions as d
 from gangline.events import facts as f
 from gangline.events.log import Topic
+from gangline.events.spec import jobs_of
 from gangline.replay.copied_world import CopiedWorld
 from gangline.replay.show import in_words
 from gangline.scheduler import core
@@ -270,9 +271,8 @@ def _asking(
 
 def _submit(world: CopiedWorld, past: Past, body: f.JobSubmitted) -> None:
     assumed_ms = world.assumed_ms(body.spec)
-    for task in range(1, body.spec.count + 1) if body.spec.count > 1 else ():
-        name = f"{body.job}.{task}"
-        world.programs[name] = past.program(name, assumed_ms)
+    for name in jobs_of(body.job, body.spec):
+        world.programs.setdefault(name, past.program(name, assumed_ms))
     world.submit(body.job, body.spec, past.program(body.job, assumed_ms))
 
 

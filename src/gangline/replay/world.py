@@ -26,6 +26,7 @@ from gangline.agents.simulated_gang import Program, Saves
 from gangline.events.batch import Edge
 from gangline.events.decisions import PolicyChanged
 from gangline.events.facts import JobSubmitted
+from gangline.events.spec import jobs_of
 from gangline.replay.core_port import Core, Step
 from gangline.replay.world_log import Batch, InputLog
 
@@ -145,11 +146,9 @@ class World:
         self._made()
 
     def submit(self, job: str, spec: Spec, program: Program) -> None:
-        """A user submits a job, or an array of `spec.count` tasks that are named `job.1` and on."""
-        if spec.count == 1:
-            self.programs.setdefault(job, program)
-        for task in range(1, spec.count + 1) if spec.count > 1 else ():
-            self.programs.setdefault(f"{job}.{task}", program)
+        """A user submits a job, or an array of `spec.count` tasks, which all do the same."""
+        for name in jobs_of(job, spec):
+            self.programs.setdefault(name, program)
         self.ask(JobSubmitted(job=job, spec=spec))
 
     def enter(self, job: str, spec: Spec, program: Program, *, at_ms: int) -> None:
