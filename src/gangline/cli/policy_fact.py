@@ -17,7 +17,6 @@ def prepare_log(bus: str, cell: str, *, values: Mapping[str, int], actor: str) -
     """
     from gangline.events import codec, facts  # noqa: PLC0415 - drivers and schemas are heavy
     from gangline.events.bus import open_log  # noqa: PLC0415
-    from gangline.events.envelope import Event  # noqa: PLC0415
     from gangline.events.log import Message, Topic  # noqa: PLC0415
 
     log = open_log(bus, cell, environ=os.environ)
@@ -26,8 +25,7 @@ def prepare_log(bus: str, cell: str, *, values: Mapping[str, int], actor: str) -
         if not values:
             return ""
         body = facts.PolicySet(values=values)
-        envelope = codec.envelope_for(body, id=uuid.uuid4().hex, actor=actor)
-        value = codec.encode(Event(envelope=envelope, body=body))
+        value = codec.stated(body, id=uuid.uuid4().hex, actor=actor)
         return str(log.append([Message(topic=Topic.CONTROL, value=value, key=b"policy")])[0])
     finally:
         log.close()

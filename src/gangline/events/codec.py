@@ -101,6 +101,11 @@ def envelope_for(body: Any, *, id: str, actor: str) -> Envelope:  # noqa: A002, 
     return Envelope(id=id, kind=kind, version=schemas.latest_version(kind), actor=actor)
 
 
+def stated(body: Any, *, id: str, actor: str) -> bytes:  # noqa: A002, ANN401
+    """The value of a record in which somebody states a body, unsigned."""
+    return encode(Event(envelope=envelope_for(body, id=id, actor=actor), body=body))
+
+
 def encode(event: Event) -> bytes:
     """The value of a record, with the single-object header."""
     header, schema, convert = _writer(type(event.body).__name__)

@@ -22,7 +22,6 @@ from psycopg import sql
 from gangline.events import codec
 from gangline.events import decisions as d
 from gangline.events.batch import DecisionBatch
-from gangline.events.envelope import Event
 from gangline.events.log import Message, Topic
 from gangline.events.memory import MemoryLog
 from gangline.events.named_sql import load_sql
@@ -117,8 +116,7 @@ def make_log(jobs: int) -> tuple[MemoryLog, int]:
             state_digest=b"",
             previous_digest=digest,
         )
-        envelope = codec.envelope_for(batch, id=f"{CELL}-{seq}", actor="scheduler:bench")
-        value = codec.encode(Event(envelope=envelope, body=batch))
+        value = codec.stated(batch, id=f"{CELL}-{seq}", actor="scheduler:bench")
         digest = codec.body_digest(value)
         count += len(decisions)
         messages.append(Message(topic=Topic.DECISIONS, value=value))

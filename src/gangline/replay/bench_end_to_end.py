@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from gangline.events import codec
 from gangline.events import facts as f
 from gangline.events.batch import AssignedMember, MemberPhase, NodeAssignment
-from gangline.events.envelope import Event
 from gangline.events.log import Message, Topic
 from gangline.events.spec import Spec
 from gangline.replay.measures.result import spread
@@ -279,8 +278,7 @@ _IDS = iter(range(1 << 62))
 
 
 def _message(topic: str, key: str, body: Any, *, name: str, actor: str) -> Message:  # noqa: ANN401
-    envelope = codec.envelope_for(body, id=name, actor=actor)
-    value = codec.encode(Event(envelope=envelope, body=body))
+    value = codec.stated(body, id=name, actor=actor)
     return Message(topic=topic, key=key.encode(), value=value)
 
 

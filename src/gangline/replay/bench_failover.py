@@ -19,23 +19,20 @@ from typing import TYPE_CHECKING, Any, Final
 from gangline.events import codec, facts
 from gangline.events.batch import DecisionBatch
 from gangline.events.bus import open_log
-from gangline.events.envelope import Event
 from gangline.events.log import LogError, Message, Topic
 from gangline.events.reading import read_to_ends
 from gangline.events.spec import Spec
+from gangline.replay.workload import GPUS_PER_NODE, pod_fleet
 from gangline.scheduler.follower import DECISIONS
-from gangline.scheduler.hand_over import hand_over
+from gangline.scheduler.hand_over import begun, hand_over
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from gangline.events.log import Log, Reader
 
-GPUS: Final = 8
 GANG_NODES: Final = 4
-NODES_PER_BLOCK: Final = 32
-BLOCKS_PER_SPINE: Final = 8
 CHUNK: Final = 500
 DAY_MS: Final = 86_400_000
 PATIENCE_S: Final = 300.0
@@ -80,7 +77,7 @@ def bench_failover(
     return {
         "bus": settings.bus.partition(":")[0],
         "nodes": settings.nodes,
-        "gpus": settings.nodes * GPUS,
+        "gpus": settings.nodes * GPUS_PER_NODE,
         "gangs": gangs,
         "filled_s": round(filled_s, 1),
         "kill_to_first_decision_s": _shown(kills),
@@ -184,8 +181,7 @@ def _next_term(reader: Reader) -> None:
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
         for record in reader.poll(0.05):
-            batch = codec.decode(record.value).body
-            if isinstance(batch, DecisionBatch) and any(e.kind == "led" for e in batch.edges):
+            if begun(record) is not None:
                 return
     raise FailoverError(f"nobody led within {PATIENCE_S:g} s")
 
@@ -215,28 +211,20 @@ def _fill(log: Log, nodes: int) -> None:
     """A fleet with its team and policy, and gangs that fill it."""
     control = [
         facts.PolicySet(values=POLICY),
-        facts.TeamSet(team="bench", guaranteed=nodes * GPUS),
-        *_fleet(nodes),
+        facts.TeamSet(team="bench", guaranteed=nodes * GPUS_PER_NODE),
+        *pod_fleet(nodes).admissions(),
     ]
     _append(log, Topic.CONTROL, control)
-    spec = Spec(team="bench", gpus=GANG_NODES * GPUS, gpus_per_node=GPUS)
+    spec = Spec(team="bench", gpus=GANG_NODES * GPUS_PER_NODE, gpus_per_node=GPUS_PER_NODE)
     gangs = range(nodes // GANG_NODES)
     _append(log, Topic.JOBS, [facts.JobSubmitted(job=f"gang-{i}", spec=spec) for i in gangs])
-
-
-def _fleet(nodes: int) -> Iterator[facts.NodeAdmitted]:
-    for index in range(nodes):
-        block = index // NODES_PER_BLOCK
-        path = (f"s{block // BLOCKS_PER_SPINE}", f"b{block}")
-        yield facts.NodeAdmitted(node=f"n{index}", path=path, levels=("spine", "block"), gpus=GPUS)
 
 
 def _append(log: Log, topic: Topic, bodies: list[Any]) -> None:
     messages = []
     for index, body in enumerate(bodies):
         name = body.job if topic == Topic.JOBS else f"bench-{index}"
-        envelope = codec.envelope_for(body, id=name, actor="operator:bench")
-        value = codec.encode(Event(envelope=envelope, body=body))
+        value = codec.stated(body, id=name, actor="operator:bench")
         messages.append(Message(topic=topic, value=value, key=b"bench"))
     for at in range(0, len(messages), CHUNK):
         log.append(messages[at : at + CHUNK])

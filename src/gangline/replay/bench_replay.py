@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gangline.events import codec
-from gangline.events.envelope import Event
 from gangline.events.facts import NodeHeartbeat
 from gangline.events.log import Record, Topic
 from gangline.replay.faults import FaultModel
@@ -137,8 +136,7 @@ class BeatingRecorder(LogRecorder):
             offset = self._next.get(partition, 0)
             self._next[partition] = offset + 1
             body = NodeHeartbeat(node=node, boot_id=f"{node}-boot-1", sequence=self._beat)
-            envelope = codec.envelope_for(body, id=f"{node}-{self._beat}", actor=f"node:{node}")
-            value = codec.encode(Event(envelope=envelope, body=body))
+            value = codec.stated(body, id=f"{node}-{self._beat}", actor=f"node:{node}")
             self._consume(
                 Record(
                     topic=Topic.HEARTBEATS,

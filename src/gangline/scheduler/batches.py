@@ -189,10 +189,15 @@ class RecordedStep:
     @property
     def led_by(self) -> str | None:
         """The scheduler whose term begins here."""
-        for edge in self.batch.edges:
-            if edge.kind == "led" and edge.why != "gap":
-                return edge.node
-        return None
+        return led_by(self.batch)
+
+
+def led_by(batch: DecisionBatch) -> str | None:
+    """The scheduler whose term begins with a batch."""
+    for edge in batch.edges:
+        if edge.kind == "led" and edge.why != "gap":
+            return edge.node
+    return None
 
 
 @dataclass(slots=True)

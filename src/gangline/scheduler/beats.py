@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from gangline.events import codec
 from gangline.events.batch import LeaderBeat
-from gangline.events.envelope import Event
 from gangline.events.log import FencedError, LogError, Message, Topic, TopicPartition
 from gangline.scheduler.ports import Point, Probe, no_probe
 
@@ -92,10 +91,8 @@ class Beater:
             beat=self._beats,
             handing_over=handing_over,
         )
-        envelope = codec.envelope_for(
-            body, id=f"beat-{self.term}-{self._beats}", actor=f"scheduler:{self._name}"
-        )
-        value = codec.encode(Event(envelope=envelope, body=body))
+        name = f"beat-{self.term}-{self._beats}"
+        value = codec.stated(body, id=name, actor=f"scheduler:{self._name}")
         (position,) = self._writer.commit([Message(topic=Topic.LEADER, value=value)])
         self.last_offset = position.offset
         self.probe(Point.AFTER_BEAT)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from gangline.events import codec
 from gangline.events.batch import DecisionBatch
-from gangline.events.envelope import Event
 from gangline.events.facts import HandOverRequested
 from gangline.events.log import LogError, Message, Topic, TopicPartition
+from gangline.scheduler.batches import led_by
 from gangline.scheduler.follower import DECISIONS
 
 if TYPE_CHECKING:
@@ -52,11 +52,10 @@ def hand_over(
             for record in reader.poll(0.1):
                 if record.position == asked:
                     asked_ms = record.appended_ms
-                begun = _begun(record)
-                if begun is not None and asked_ms is not None:
-                    leader, term = begun
+                term = begun(record)
+                if term is not None and asked_ms is not None:
                     gap_ms = max(0, record.appended_ms - asked_ms)
-                    return HandedOver(leader=leader, term=term, gap_ms=gap_ms)
+                    return HandedOver(leader=term[0], term=term[1], gap_ms=gap_ms)
     finally:
         reader.close()
     raise HandOverError(
@@ -66,19 +65,15 @@ def hand_over(
 
 def _ask(log: Log, *, actor: str, why: str) -> Position:
     body = HandOverRequested(why=why)
-    envelope = codec.envelope_for(body, id=uuid.uuid4().hex, actor=actor)
-    value = codec.encode(Event(envelope=envelope, body=body))
+    value = codec.stated(body, id=uuid.uuid4().hex, actor=actor)
     (position,) = log.append([Message(topic=Topic.CONTROL, value=value, key=b"hand-over")])
     return position
 
 
-def _begun(record: Record) -> tuple[str, int] | None:
+def begun(record: Record) -> tuple[str, int] | None:
     """The leader and the term that begins with this record; None for any other record."""
     if record.topic != Topic.DECISIONS:
         return None
     batch = codec.decode(record.value).body
-    if isinstance(batch, DecisionBatch):
-        for edge in batch.edges:
-            if edge.kind == "led" and edge.why != "gap":
-                return edge.node, batch.term
-    return None
+    leader = led_by(batch) if isinstance(batch, DecisionBatch) else None
+    return None if leader is None else (leader, batch.term)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 from gangline.events import codec
 from gangline.events.batch import Edge, NodeAssignment
 from gangline.events.decisions import Decision
-from gangline.events.envelope import Event
 from gangline.events.facts import HandOverRequested
 from gangline.events.log import FencedError, Log, LogError, Message, Topic
 from gangline.events.trace import traceparent
@@ -115,8 +114,7 @@ def assignment_messages(
         body = NodeAssignment(
             genesis=link.genesis, term=link.term, seq=link.seq, node=node, members=members
         )
-        envelope = codec.envelope_for(body, id=f"{link.genesis}-{link.seq}-{node}", actor=actor)
-        value = codec.encode(Event(envelope=envelope, body=body))
+        value = codec.stated(body, id=f"{link.genesis}-{link.seq}-{node}", actor=actor)
         headers = tuple(
             traceparent(member.job, f"assigned-{member.attempt}-{member.phase.name.lower()}-{node}")
             for member in members

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Final
 
 from gangline.events import codec
 from gangline.events.batch import InputRange, SnapshotChunk, SnapshotPointer
-from gangline.events.envelope import Event
 from gangline.events.log import Message, Topic, TopicPartition
 from gangline.events.reading import from_the_start, read_to_ends
 from gangline.scheduler.batches import Link
@@ -195,8 +194,7 @@ class SnapshotWriter:
 
     def _message(self, body: SnapshotChunk | SnapshotPointer, key: str) -> Message:
         index = body.index if isinstance(body, SnapshotChunk) else "pointer"
-        envelope = codec.envelope_for(body, id=f"snapshot-{body.seq}-{index}", actor=self._actor)
-        value = codec.encode(Event(envelope=envelope, body=body))
+        value = codec.stated(body, id=f"snapshot-{body.seq}-{index}", actor=self._actor)
         return Message(topic=Topic.SNAPSHOTS, key=key.encode(), value=value)
 
 

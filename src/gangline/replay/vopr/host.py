@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final
 from gangline.agents import core
 from gangline.agents.listener import newest_of_each_cell
 from gangline.events import codec
-from gangline.events.envelope import Event
 from gangline.events.facts import NodeHeartbeat
 from gangline.events.layout import place
 from gangline.events.log import LogError, Message, Topic
@@ -210,8 +209,7 @@ class Host:
 
     def encoded(self, body: Any, *, name: str) -> bytes:  # noqa: ANN401 - any fact of a node
         """A fact as its agent writes it."""
-        envelope = codec.envelope_for(body, id=name, actor=f"node:{self.name}")
-        return codec.encode(Event(envelope=envelope, body=body))
+        return codec.stated(body, id=name, actor=f"node:{self.name}")
 
     def faults(self) -> tuple[core.Fault, ...]:
         """What is broken now."""

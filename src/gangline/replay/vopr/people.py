@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from gangline.events import codec, facts
-from gangline.events.envelope import Event
 from gangline.events.log import LogError, Message, Topic
-from gangline.events.spec import JobClass
+from gangline.events.spec import JobClass, jobs_of
 from gangline.replay.vopr.plan import job_of, quota_of
 
 if TYPE_CHECKING:
@@ -58,8 +57,7 @@ class People:
         self._ids += 1
         name = body.job if isinstance(body, facts.JobSubmitted) else f"ask-{self._ids}"
         actor = "operator:ops" if topic is Topic.CONTROL else "user:u"
-        envelope = codec.envelope_for(body, id=name, actor=actor)
-        value = codec.encode(Event(envelope=envelope, body=body))
+        value = codec.stated(body, id=name, actor=actor)
         self.unanswered += 1
         self._send(Message(topic=topic, value=value), then)
 
@@ -103,10 +101,8 @@ class People:
             self.ask(facts.JobCancelRequested(job=job))
             return
         planned = job_of(self._plan, len(self.submitted), self.submitted)
-        count = planned.spec.count
-        tasks = [planned.job] if count == 1 else [f"{planned.job}.{n + 1}" for n in range(count)]
-        for task in tasks:
-            self._programs.of_job[task] = planned.program
+        for name in jobs_of(planned.job, planned.spec):
+            self._programs.of_job[name] = planned.program
         self.submitted.append(planned.job)
         body = facts.JobSubmitted(job=planned.job, spec=planned.spec)
         self.say(Topic.JOBS, body, then=lambda: self.acknowledged.add(planned.job))
@@ -200,6 +196,5 @@ class People:
         )
         heartbeat = isinstance(body, facts.NodeHeartbeat)
         topic = Topic.HEARTBEATS if heartbeat else Topic.NODES
-        envelope = codec.envelope_for(body, id=f"{LIE}{self._ids}", actor=f"node:{node}")
-        value = codec.encode(Event(envelope=envelope, body=body))
+        value = codec.stated(body, id=f"{LIE}{self._ids}", actor=f"node:{node}")
         self._line.bus.land([Message(topic=topic, key=host.key, value=value)])
