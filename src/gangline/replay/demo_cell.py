@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 from gangline.agents.simulated_gang import Program, Saves
 from gangline.events import codec
 from gangline.events import facts as f
-from gangline.events.envelope import Event
 from gangline.events.log import Message, Record, Topic, TopicPartition
 from gangline.events.spec import jobs_of
 from gangline.replay.demo_story import MINUTE_MS, POLICY, Size, make_story, visitor
@@ -199,9 +198,9 @@ class DemoCell:
             self._visitors += 1
             job, spec, program = visitor(self._visitors, self._chance)
             self.world.programs[job] = program
-            body = f.JobSubmitted(job=job, **spec)
-            event = Event(envelope=codec.envelope_for(body, id=job, actor="user:demo"), body=body)
-            log.append([Message(topic=Topic.JOBS, key=job.encode(), value=codec.encode(event))])
+            body = f.JobSubmitted(job=job, spec=spec)
+            value = codec.stated(body, id=job, actor="user:demo")
+            log.append([Message(topic=Topic.JOBS, key=job.encode(), value=value)])
         if now_s >= self._due_s["fault"] > 0:
             node = self._chance.choice(self._story.fleet.nodes).name
             self.world.cut(node, for_ms=self._chance.randrange(45_000, 150_000))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from gangline.agents.simulated_gang import Program
 from gangline.events import facts as f
@@ -21,14 +21,13 @@ from gangline.replay.workload import (
     HOUR_MS,
     TEAM_DEMANDS,
     TEAM_SHARES,
+    pick,
     pod_fleet,
     team_sets,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-T = TypeVar("T")
+    from collections.abc import Iterator, Mapping
 
 MINUTE_MS: Final = 60_000
 DAYS: Final = 7
@@ -76,7 +75,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """Something that happens to nodes. kind: node, gpu, cut, cordon, drain, uncordon."""
+    """Something that happens to nodes. kind: node, gpu, cut, cordon, drain, maintenance."""
 
     at_ms: int
     kind: str
@@ -135,19 +134,19 @@ def _arrivals(fleet: Fleet, chance: random.Random, size: Size) -> Iterator[Arriv
     wanted = size.load * fleet.gpus * size.days * DAY_MS
     drafts = []
     while wanted > 0:
-        gpus = _pick(chance, [(gpus, weight) for gpus, weight, _ in SIZES])
+        gpus = pick(chance, [(gpus, weight) for gpus, weight, _ in SIZES])
         hours = next(hours for each, _, hours in SIZES if each == gpus)
         gpus = min(gpus, fleet.gpus // 4)
         runs_ms = round(hours * HOUR_MS * math.exp(chance.gauss(0.0, SPREAD)))
         runs_ms = max(10 * MINUTE_MS, min(LONGEST_MS, runs_ms))
-        # A quarter is there from the first hours: the fleet is full soon.
+        # Some are there from the first hours: the fleet is full soon.
         early = chance.random() < size.early
         at_ms = chance.randrange(6 * HOUR_MS if early else size.days * DAY_MS)
         drafts.append((at_ms, gpus, runs_ms))
         wanted -= gpus * min(runs_ms, size.days * DAY_MS - at_ms)
     for _ in range(size.rush):
         at_ms = size.days * DAY_MS - chance.randrange(3 * HOUR_MS)
-        gpus = min(_pick(chance, [(gpus, weight) for gpus, weight, _ in SIZES]), fleet.gpus // 4)
+        gpus = min(pick(chance, [(gpus, weight) for gpus, weight, _ in SIZES]), fleet.gpus // 4)
         drafts.append((at_ms, gpus, chance.randrange(HOUR_MS, 20 * HOUR_MS)))
     for number, (at_ms, gpus, runs_ms) in enumerate(sorted(drafts), start=1):
         yield _arrival(chance, number, at_ms=at_ms, gpus=gpus, runs_ms=runs_ms)
@@ -162,7 +161,7 @@ def _arrival(chance: random.Random, number: int, *, at_ms: int, gpus: int, runs_
         team=TEAMS[team],
         gpus=gpus,
         gpus_per_node=8 if gpus >= 16 else None,
-        job_class=_pick(chance, CLASSES),
+        job_class=pick(chance, CLASSES),
         limit_ms=None if chance.random() < UNDECLARED else 2 * runs_ms,
         checkpoint=None if gpus < 4 else CheckpointSpec(interval_ms=HOUR_MS),
         retries=1 if failing else 0,
@@ -174,11 +173,6 @@ def _arrival(chance: random.Random, number: int, *, at_ms: int, gpus: int, runs_
         spec=spec,
         program=Program(runtime_ms=runs_ms, code=int(failing)),
     )
-
-
-def _pick(chance: random.Random, weighted: Sequence[tuple[T, float]]) -> T:
-    """One of these, with its weight."""
-    return chance.choices([one for one, _ in weighted], [weight for _, weight in weighted])[0]
 
 
 def _troubles(fleet: Fleet, chance: random.Random, size: Size, night_ms: int) -> Iterator[Trouble]:
@@ -205,7 +199,7 @@ def _troubles(fleet: Fleet, chance: random.Random, size: Size, night_ms: int) ->
     yield Trouble(at_ms=end_ms - 2 * HOUR_MS, kind="maintenance", node=nodes[-1], what="CDU pump")
 
 
-def visitor(number: int, chance: random.Random) -> tuple[str, dict[str, Any], Program]:
+def visitor(number: int, chance: random.Random) -> tuple[str, Spec, Program]:
     """A small job of the live part: its name, team and shape, and what it does."""
     team = chance.choices(range(len(TEAMS)), TEAM_DEMANDS)[0]
     word = chance.choice(WORDS[team])
@@ -219,4 +213,4 @@ def visitor(number: int, chance: random.Random) -> tuple[str, dict[str, Any], Pr
         labels={"project": word},
     )
     runtime_ms = chance.randrange(40_000, 6 * MINUTE_MS)
-    return f"{word}-live-{number}", {"spec": spec}, Program(runtime_ms=runtime_ms)
+    return f"{word}-live-{number}", spec, Program(runtime_ms=runtime_ms)

@@ -292,10 +292,10 @@ def _runs(band: Band, chance: random.Random) -> int:
 
 def _size(band: Band, chance: random.Random, largest: int) -> int:
     """GPUs of a job of this band, at most `largest`."""
-    return min(_pick(chance, band.sizes), largest)
+    return min(pick(chance, band.sizes), largest)
 
 
-def _pick(chance: random.Random, weighted: Sequence[tuple[_T, float]]) -> _T:
+def pick(chance: random.Random, weighted: Sequence[tuple[_T, float]]) -> _T:
     """One of these, with its weight."""
     return chance.choices([one for one, _ in weighted], [weight for _, weight in weighted])[0]
 
@@ -348,8 +348,8 @@ def _job(number: int, draft: _Draft, median_ms: float, chance: random.Random) ->
         submit_ms=draft.submit_ms,
         gpus=draft.gpus,
         duration_ms=duration_ms,
-        status=_pick(chance, ENDINGS),
-        job_class=_pick(chance, CLASSES),
+        status=pick(chance, ENDINGS),
+        job_class=pick(chance, CLASSES),
         checkpoint_ms=None if saves else 0,
         limit_ms=_limit_ms(duration_ms, chance),
     )
