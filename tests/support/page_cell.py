@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,6 +27,7 @@ from gangline.projections.page_queries import PageViews
 from gangline.projections.projector import Pace, Session
 from gangline.replay.demo_cell import DemoCell
 from gangline.replay.demo_story import Size
+from tests.support.api import listening
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,17 +84,8 @@ def serve(database: str, *, tokens: Path | None = None) -> Iterator[str]:
     app = create_app(Settings(cell="main", tokens=tokens), log=log, views=views)
     # Streams are open for ever; they are cut at the end.
     config = uvicorn.Config(app, port=0, log_level="critical", timeout_graceful_shutdown=1)
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    try:
-        while not server.started:
-            assert thread.is_alive(), "the API did not start"
-            time.sleep(0.01)
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join(10)
+    with listening(config) as url:
+        yield url
 
 
 @contextmanager
