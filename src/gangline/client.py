@@ -158,11 +158,16 @@ def state_of(directory: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
+def stack_folder() -> Path:
+    """The folder of the stack that `gangline up` starts: GANGLINE_DIR, else `.gangline`."""
+    return Path(os.environ.get("GANGLINE_DIR") or ".gangline")
+
+
 def find_url() -> str:
     """Where the API is, or an UnreachableError that says how to tell."""
     if url := os.environ.get("GANGLINE_URL"):
         return url
-    directory = Path(os.environ.get("GANGLINE_DIR") or ".gangline")
+    directory = stack_folder()
     try:
         state = state_of(directory)
     except PermissionError as error:

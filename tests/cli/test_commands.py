@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gangline.events.log import Position, Topic
+from gangline.events.memory import MemoryLog
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -177,6 +178,81 @@ def test_a_damaged_note_of_a_stack_is_no_stack(
 
     assert done.code == 7
     assert done.err.startswith("gangline: no API is known")
+
+
+def test_tokens_are_kept_in_the_stacks_folder(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """GANGLINE_DIR says where, as it does for the stack; nothing is written beside it."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.delenv("GANGLINE_TOKENS", raising=False)
+    monkeypatch.setenv("GANGLINE_DIR", str(tmp_path / "stack"))
+
+    done = shell("token", "create", "bot", "--role", "operate")
+
+    assert done.code == 0, done.err
+    assert (tmp_path / "stack" / "tokens.json").exists()
+    assert not list((tmp_path / "here").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("state", "words", "opened"),
+    [
+        ({"bus": "memory://", "database": "postgres://v"}, (), ("memory://", "postgres://v")),
+        ({"bus": "postgres://l", "database": ""}, (), ("postgres://l", "postgres://l")),
+        (
+            {"bus": "memory://", "database": "postgres://v"},
+            ("--bus", "postgres://other"),
+            ("postgres://other", "postgres://other"),
+        ),
+    ],
+)
+def test_views_are_rebuilt_from_the_stacks_bus_where_none_is_named(
+    shell: Shell,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    state: dict[str, str],
+    words: tuple[str, ...],
+    opened: tuple[str, str],
+) -> None:
+    """Its database goes with its bus only: another log never lands in the stack's views."""
+    seen = []
+    for name in ("GANGLINE_BUS", "GANGLINE_DATABASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "state.json").write_text(json.dumps(state))
+    monkeypatch.setenv("GANGLINE_DIR", str(tmp_path))
+
+    def opens(url: str, _: str, **__: object) -> MemoryLog:
+        seen.append(url)
+        return MemoryLog("test")
+
+    def rebuilds(_: object, dsn: str, *__: object, **___: object) -> list[object]:
+        seen.append(dsn)
+        return []
+
+    monkeypatch.setattr("gangline.events.bus.open_log", opens)
+    monkeypatch.setattr("gangline.projections.rebuild.rebuild", rebuilds)
+
+    done = shell("views", "rebuild", *words)
+
+    assert (done.code, tuple(seen)) == (0, opened), done.err
+
+
+def test_without_a_bus_and_a_stack_the_rebuild_says_what_to_name(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """One line, wrong usage."""
+    monkeypatch.delenv("GANGLINE_BUS", raising=False)
+    monkeypatch.setenv("GANGLINE_DIR", str(tmp_path))
+
+    done = shell("views", "rebuild")
+
+    assert done.code == 2
+    assert done.err == (
+        f"gangline views rebuild: no stack in {tmp_path} has a bus; name one: --bus URL "
+        "(see `gangline views rebuild --help`)\n"
+    )
 
 
 def test_a_team_may_be_of_any_script(shell: Shell) -> None:

@@ -1,12 +1,15 @@
-"""The API that commands talk to, and the buses that processes do."""
+"""The API that commands talk to, the buses that processes do, and the stack's own of both."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from gangline.client import Client
 
 
@@ -19,6 +22,21 @@ def connect() -> Client:
     from gangline.client import Client  # noqa: PLC0415 - HTTP costs 100 ms; --help needs none
 
     return Client(patience_s=PATIENCE_S)
+
+
+def in_stack(*parts: str) -> Path:
+    """A path in the folder of the stack that `gangline up` starts."""
+    from gangline.client import stack_folder  # noqa: PLC0415 - as in connect()
+
+    return stack_folder().joinpath(*parts)
+
+
+def noted_by_stack(what: str) -> str | None:
+    """What the stack has written down of itself, like its `bus`; None without a stack."""
+    from gangline.client import stack_folder, state_of  # noqa: PLC0415 - as in connect()
+
+    noted = (state_of(stack_folder()) or {}).get(what)
+    return str(noted) if noted else None
 
 
 _BUSES: Final = ("kafka://", "postgres://", "postgresql://", "memory://")
@@ -37,3 +55,28 @@ def bus_url(_: click.Context, parameter: click.Parameter, url: str | None) -> st
 def stack_bus(context: click.Context, parameter: click.Parameter, url: str) -> str | None:
     """The bus of a stack: `embedded`, `kafka`, or a URL."""
     return url if url in ("embedded", "kafka") else bus_url(context, parameter, url)
+
+
+_OR_STACKS: Final = (
+    click.option(
+        "--bus",
+        envvar="GANGLINE_BUS",
+        callback=bus_url,
+        help="A live log (or the stack's, if it runs).",
+    ),
+    click.option("--cell", envvar="GANGLINE_CELL", default="main", show_default=True),
+)
+
+
+def bus_or_stacks(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`--bus` and `--cell`; without them it is `bus_of_stack`."""
+    bus, cell = _OR_STACKS
+    return bus(cell(function))
+
+
+def bus_of_stack(*, otherwise: str = "--bus URL") -> str:
+    """The bus of the stack, or a usage error. otherwise: what would name another one."""
+    bus = noted_by_stack("bus")
+    if bus is None:
+        raise click.UsageError(f"no stack in {in_stack()} has a bus; name one: {otherwise}")
+    return bus

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gangline.cli.connection import bus_url
+from gangline.cli.connection import bus_of_stack, bus_or_stacks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,13 +26,7 @@ def _keep_archive(context: click.Context, _: click.Parameter, folder: Path | Non
 
 
 _SOURCE: Final = (
-    click.option(
-        "--bus",
-        envvar="GANGLINE_BUS",
-        callback=bus_url,
-        help="A live log (or the stack's, if it runs).",
-    ),
-    click.option("--cell", envvar="GANGLINE_CELL", default="main", show_default=True),
+    bus_or_stacks,
     click.option("--log", "file", type=click.Path(path_type=Path), help="A log file."),
     click.option(
         "--archive",
@@ -63,7 +57,9 @@ def opened(bus: str | None, cell: str, file: Path | None) -> Iterator[Source]:
             raise click.UsageError("--bus or --log, not both")
         yield FileSource(file)
         return
-    log = open_log(bus or bus_of_stack(), cell, environ=os.environ)
+    log = open_log(
+        bus or bus_of_stack(otherwise="--bus URL, or --log FILE"), cell, environ=os.environ
+    )
     try:
         archive: Path | None = click.get_current_context().meta.get(_ARCHIVE)
         yield LogSource(log) if archive is None else _archived(archive, cell, log)
@@ -76,13 +72,3 @@ def _archived(folder: Path, cell: str, log: Log) -> Source:
     from gangline.replay.archive import Archive, ArchivedSource  # noqa: PLC0415 - as above
 
     return ArchivedSource(Archive(folder, cell=cell), log)
-
-
-def bus_of_stack() -> str:
-    """The bus of the stack in GANGLINE_DIR, or a usage error."""
-    from gangline.client import state_of  # noqa: PLC0415 - HTTP is heavy
-
-    state = state_of(Path(os.environ.get("GANGLINE_DIR") or ".gangline"))
-    if state is None or not state.get("bus"):
-        raise click.UsageError("name a history: --bus URL, or --log FILE")
-    return str(state["bus"])

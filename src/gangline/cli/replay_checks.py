@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gangline.cli.connection import bus_url
-from gangline.cli.history_options import bus_of_stack, opened, source_options
+from gangline.cli.connection import bus_of_stack, bus_or_stacks
+from gangline.cli.history_options import opened, source_options
 from gangline.cli.output import Column, Row, output_options, put, put_one
 from gangline.cli.progress import Progress
 
@@ -162,8 +162,7 @@ def command_whatif(
 
 @click.command("archive")
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--bus", envvar="GANGLINE_BUS", callback=bus_url, help="A live log.")
-@click.option("--cell", envvar="GANGLINE_CELL", default="main", show_default=True)
+@bus_or_stacks
 @click.option("--before", metavar="T", help="Only what was appended before T. [default: all]")
 @output_options
 def command_archive(

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gangline.cli.connection import bus_url
+from gangline.cli.connection import (
+    bus_of_stack,
+    bus_or_stacks,
+    bus_url,
+    in_stack,
+    noted_by_stack,
+)
 from gangline.cli.output import Column, output_options, pairs, put, say
 from gangline.cli.policy_fact import prepare_log
 from gangline.cli.progress import Progress
@@ -218,7 +224,7 @@ class _Seconds(click.ParamType[float]):
     "folder",
     type=click.Path(path_type=Path),
     envvar="GANGLINE_AGENT_DIR",
-    help="Its own folder, on a local disk. [default: .gangline/agents/NODE]",
+    help="Its own folder, on a local disk. [default: agents/NODE in GANGLINE_DIR]",
 )
 @click.option(
     "--gpus",
@@ -306,7 +312,7 @@ def command_agent(
     names, domains = _words(levels), _words(path)
     if len(names) != len(domains):
         raise click.UsageError("--path has a domain for each of --levels")
-    own = folder or Path(".gangline") / "agents" / node
+    own = folder or in_stack("agents", node)
     if fields.pop("public_key"):
         _print_public_key(own)
         return
@@ -399,23 +405,26 @@ def command_views() -> None:
 
 
 @command_views.command("rebuild")
-@bus_options
+@bus_or_stacks
 @_DATABASE
 @click.option("--view", "views", multiple=True, help="Only this one. (Again for more.)")
 @output_options
 def rebuild_views(
-    *, bus: str, cell: str, database: str | None, views: tuple[str, ...], output: str | None
+    *, bus: str | None, cell: str, database: str | None, views: tuple[str, ...], output: str | None
 ) -> None:
     """Build views anew from the log beside the live ones, and swap them in without downtime."""
     from gangline.events.bus import open_log  # noqa: PLC0415 - drivers are heavy
     from gangline.projections.rebuild import rebuild  # noqa: PLC0415
 
+    if bus is None:
+        bus, database = bus_of_stack(), database or noted_by_stack("database")
+    dsn = database_of(database, bus)
     progress = Progress("rebuilding", "records")
     log = open_log(bus, cell, environ=os.environ)
     try:
         reports = rebuild(
             log,
-            database_of(database, bus),
+            dsn,
             cell,
             views=views or None,
             progress=lambda done, _end: progress(done),

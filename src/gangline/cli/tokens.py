@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from gangline.cli.connection import in_stack
 from gangline.cli.output import Column, output_options, put, say
 
 _FILE: Final = click.option(
@@ -14,8 +15,8 @@ _FILE: Final = click.option(
     "path",
     type=click.Path(path_type=Path),
     envvar="GANGLINE_TOKENS",
-    default=Path(".gangline/tokens.json"),
-    show_default=True,
+    default=lambda: in_stack("tokens.json"),
+    show_default="tokens.json in GANGLINE_DIR",
     help="Where their hashes rest.",
 )
 _COLUMNS: Final = (Column("name", "NAME"), Column("role", "ROLE"), Column("team", "TEAM"))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from gangline.cli.connection import in_stack
 from gangline.cli.output import say
 
 
@@ -43,8 +44,8 @@ def make_secret() -> None:
     "--dir",
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
-    default=Path(".gangline/webhooks"),
-    show_default=True,
+    default=lambda: in_stack("webhooks"),
+    show_default="webhooks in GANGLINE_DIR",
     help="Where it keeps how far each hook is.",
 )
 def run_webhooks(*, database: str, cell: str, file: Path, folder: Path) -> None:
