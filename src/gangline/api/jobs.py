@@ -31,7 +31,6 @@ router = APIRouter(prefix="/v1", tags=["jobs"])
 
 Caller = Annotated[Principal, Depends(principal_of)]
 _REMEMBERED: Final = 100_000
-_MAX_BATCH: Final = 10_000
 
 
 class Accepted(BaseModel):
