@@ -147,3 +147,29 @@ def test_each_test_gets_an_empty_database_of_its_own(postgres_url: str) -> None:
     """The fixture's database has a name of its own and no tables."""
     assert str(_ask(postgres_url, "SELECT current_database()")).startswith("test_")
     assert _ask(postgres_url, "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == 0
+
+
+@pytest.fixture
+def small_disk() -> Iterator[Path]:
+    """A disk that holds Postgres' own databases and not ours; skipped where we may not mount."""
+    # Not under tmp_path: root's server could not enter it, and its data would lie elsewhere.
+    directory = Path(tempfile.mkdtemp(prefix="gangline-test-"))
+    mount = ["mount", "-t", "tmpfs", "-o", "size=40m,mode=755", "tmpfs", str(directory)]
+    directory.chmod(0o755)
+    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
+        directory.rmdir()
+        pytest.skip("we may not mount a small disk here")
+    yield directory
+    local_postgres.remove(directory / "postgres")
+    subprocess.run(["umount", "--lazy", str(directory)], check=True)
+    directory.rmdir()
+
+
+def test_a_disk_that_fills_up_before_our_database_is_there_is_said_and_started_anew(
+    small_disk: Path,
+) -> None:
+    """No server without a database is left behind; with room, the same folder starts."""
+    with pytest.raises(LocalServerError, match="No space left on device"):
+        local_postgres.start(small_disk / "postgres")
+    subprocess.run(["mount", "-o", "remount,size=400m", str(small_disk)], check=True)
+    assert _ask(local_postgres.start(small_disk / "postgres"), "SELECT 1") == 1

@@ -280,7 +280,9 @@ def _initialize(directory: Path, data: Path, password: str, user: int | None) ->
         )  # fmt: skip
     finally:
         secret.unlink(missing_ok=True)
-    single = [str(binaries / "postgres"), "--single", "-D", str(data), "postgres"]
+    # Without the setting it ends well also where nothing was created, as on a full disk.
+    single = [str(binaries / "postgres"), "--single", "-D", str(data)]
+    single += ["-c", "exit_on_error=on", "postgres"]
     _run(directory, single, user, text=f"CREATE DATABASE {DATABASE}\n")
 
 
