@@ -19,7 +19,7 @@ from gangline.api.names import Name, check_name
 from gangline.api.nearest import nearest
 from gangline.api.problems import ProblemError
 from gangline.api.publisher import Publisher, message
-from gangline.api.spec_json import JobRequest, checked, parse_body
+from gangline.api.spec_json import JobRequest, optional_body
 from gangline.api.views import Views
 from gangline.events import codec, facts
 from gangline.events.log import Message, Position, Topic
@@ -253,16 +253,10 @@ def desk_of(request: Request) -> Desk:
 OpenDesk = Annotated[Desk, Depends(desk_of)]
 
 
-async def _optional(request: Request, model: type[BaseModel]) -> Any:  # noqa: ANN401
-    """A body that may be missing, checked."""
-    body = await request.body()
-    return checked(model, parse_body(body) if body.strip() else {})
-
-
 @router.post("/jobs/{job}/cancel", status_code=202)
 async def cancel(job: Name, request: Request, desk: OpenDesk, caller: Caller) -> Accepted:
     """Cancel a job: at once where it waits, after its grace where it runs."""
-    body: Why = await _optional(request, Why)
+    body: Why = await optional_body(request, Why)
     fact = facts.JobCancelRequested(job=job, why=body.why)
     return await run_in_threadpool(desk.change, job, fact, caller)
 
@@ -270,7 +264,7 @@ async def cancel(job: Name, request: Request, desk: OpenDesk, caller: Caller) ->
 @router.post("/jobs/{job}/hold", status_code=202)
 async def hold(job: Name, request: Request, desk: OpenDesk, caller: Caller) -> Accepted:
     """Keep a job from starting until it is released."""
-    body: Why = await _optional(request, Why)
+    body: Why = await optional_body(request, Why)
     fact = facts.JobHoldRequested(job=job, why=body.why)
     return await run_in_threadpool(desk.change, job, fact, caller)
 
@@ -284,6 +278,6 @@ async def release(job: Name, desk: OpenDesk, caller: Caller) -> Accepted:
 @router.post("/jobs/{job}/priority", status_code=202)
 async def priority(job: Name, request: Request, desk: OpenDesk, caller: Caller) -> Accepted:
     """Put a job in another class."""
-    body: PriorityRequest = await _optional(request, PriorityRequest)
+    body: PriorityRequest = await optional_body(request, PriorityRequest)
     fact = facts.JobPriorityChangeRequested(job=job, job_class=JobClass[body.priority.upper()])
     return await run_in_threadpool(desk.change, job, fact, caller)

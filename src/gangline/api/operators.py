@@ -12,7 +12,7 @@ from gangline.api.jobs import Accepted, Caller, Desk, OpenDesk, Why
 from gangline.api.names import Name, Text
 from gangline.api.nearest import nearest
 from gangline.api.problems import ProblemError
-from gangline.api.spec_json import Duration, PositiveDuration, checked, parse_body
+from gangline.api.spec_json import Duration, PositiveDuration, optional_body
 from gangline.events import facts
 from gangline.events.log import Topic
 from gangline.events.spec import UNLIMITED
@@ -79,11 +79,6 @@ class NodeRequest(BaseModel):
     public_key: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
 
 
-async def _body(request: Request, model: type[BaseModel]) -> Any:  # noqa: ANN401
-    raw = await request.body()
-    return checked(model, parse_body(raw) if raw.strip() else {})
-
-
 async def _state(desk: Desk, body: Any, *, key: str, caller: Principal) -> Accepted:  # noqa: ANN401
     """Append what an operator states to `control`."""
     authorise(caller, Verb.OPERATE)
@@ -109,7 +104,7 @@ async def _about_node(desk: Desk, body: Any, *, caller: Principal) -> Accepted: 
 @router.post("/nodes/{node}/cordon", status_code=202)
 async def cordon(node: Name, request: Request, desk: OpenDesk, caller: Caller) -> Accepted:
     """Keep new work off a node; what runs there goes on."""
-    body: Why = await _body(request, Why)
+    body: Why = await optional_body(request, Why)
     return await _about_node(desk, facts.NodeCordoned(node=node, why=body.why), caller=caller)
 
 
@@ -122,7 +117,7 @@ async def uncordon(node: Name, desk: OpenDesk, caller: Caller) -> Accepted:
 @router.post("/nodes/{node}/drain", status_code=202)
 async def drain(node: Name, request: Request, desk: OpenDesk, caller: Caller) -> Accepted:
     """Empty a node; what still runs at the deadline is stopped and queued again."""
-    body: DrainRequest = await _body(request, DrainRequest)
+    body: DrainRequest = await optional_body(request, DrainRequest)
     fact = facts.DrainRequested(node=node, deadline_ms=body.deadline, why=body.why)
     return await _about_node(desk, fact, caller=caller)
 
@@ -130,7 +125,7 @@ async def drain(node: Name, request: Request, desk: OpenDesk, caller: Caller) ->
 @router.post("/nodes/{node}/maintenance", status_code=202)
 async def maintenance(node: Name, request: Request, desk: OpenDesk, caller: Caller) -> Accepted:
     """Announce a window in which a node is out of service."""
-    body: MaintenanceRequest = await _body(request, MaintenanceRequest)
+    body: MaintenanceRequest = await optional_body(request, MaintenanceRequest)
     fact = facts.MaintenanceScheduled(node=node, in_ms=body.at, for_ms=body.lasts, why=body.why)
     return await _about_node(desk, fact, caller=caller)
 
@@ -138,7 +133,7 @@ async def maintenance(node: Name, request: Request, desk: OpenDesk, caller: Call
 @router.put("/nodes/{node}", status_code=202)
 async def admit(node: Name, request: Request, desk: OpenDesk, caller: Caller) -> Accepted:
     """Let a node into the fleet, or change its place and size."""
-    body: NodeRequest = await _body(request, NodeRequest)
+    body: NodeRequest = await optional_body(request, NodeRequest)
     if len(body.levels) != len(body.path):
         raise ProblemError("invalid", "path: it has a domain for each of the levels")
     fact = facts.NodeAdmitted(
@@ -161,7 +156,7 @@ async def withdraw(node: Name, desk: OpenDesk, caller: Caller) -> Accepted:
 @router.put("/teams/{team}", status_code=202)
 async def set_team(team: Name, request: Request, desk: OpenDesk, caller: Caller) -> Accepted:
     """Make a team, or change its guarantee, limits, weight or parent."""
-    body: TeamRequest = await _body(request, TeamRequest)
+    body: TeamRequest = await optional_body(request, TeamRequest)
     fact = facts.TeamSet(
         team=team,
         guaranteed=body.guaranteed,
@@ -185,7 +180,7 @@ def _check_policy(values: Mapping[str, int], least: Mapping[str, int]) -> None:
 @router.put("/policy", status_code=202)
 async def set_policy(request: Request, desk: OpenDesk, caller: Caller) -> Accepted:
     """Give policy keys new values; `gangline policy` lists the keys with their units."""
-    body: PolicyRequest = await _body(request, PolicyRequest)
+    body: PolicyRequest = await optional_body(request, PolicyRequest)
     _check_policy(body.values, request.app.state.settings.policy_keys)
     return await _state(desk, facts.PolicySet(values=body.values), key="policy", caller=caller)
 
@@ -193,6 +188,6 @@ async def set_policy(request: Request, desk: OpenDesk, caller: Caller) -> Accept
 @router.post("/scheduler/hand-over", status_code=202)
 async def hand_over(request: Request, desk: OpenDesk, caller: Caller) -> Accepted:
     """Ask the leading scheduler to let a standby lead."""
-    body: Why = await _body(request, Why)
+    body: Why = await optional_body(request, Why)
     fact = facts.HandOverRequested(why=body.why)
     return await _state(desk, fact, key="scheduler", caller=caller)

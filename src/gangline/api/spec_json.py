@@ -11,6 +11,7 @@ limit), then ends with code `exits`: what a shell script with `sleep` would do.
 import json
 from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
+from fastapi import Request
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -238,6 +239,12 @@ def checked(model: type[Model], value: object) -> Model:
         return model.model_validate(value)
     except ValidationError as error:
         raise invalid(error, known=list(model.model_fields)) from error
+
+
+async def optional_body(request: Request, model: type[Model]) -> Model:
+    """A request's body as a model; one that is missing is an empty object."""
+    body = await request.body()
+    return checked(model, parse_body(body) if body.strip() else {})
 
 
 def invalid(error: ValidationError, *, known: list[str]) -> ProblemError:

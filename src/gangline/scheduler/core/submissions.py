@@ -15,7 +15,7 @@ from gangline.events import decisions as d
 from gangline.events import facts as f
 from gangline.events.codec import body_of_spec
 from gangline.events.decisions import Outcome, StopCause
-from gangline.events.spec import MAX_SPEC_BYTES, Spec, TopologyKind
+from gangline.events.spec import MAX_SPEC_BYTES, Spec, TopologyKind, jobs_of
 from gangline.scheduler.core import gangs
 from gangline.scheduler.core.entities import Job
 from gangline.scheduler.core.fit import never_fits
@@ -44,7 +44,7 @@ def submitted(turn: Turn, fact: Fact, body: f.JobSubmitted) -> None:
         accept(turn, fact, body.job, body.spec)
         return
     task = replace(body.spec, count=1)
-    names = [f"{body.job}.{index}" for index in range(1, body.spec.count + 1)]
+    names = jobs_of(body.job, body.spec)
     if any(is_taken(turn, name) for name in names):
         turn.refuse(fact, Refusal.DUPLICATE, "a task's id is taken")
         return
@@ -196,7 +196,7 @@ def live_jobs(turn: Turn, job_id: str) -> list[Job]:
     return sorted(tasks, key=lambda j: j.number)
 
 
-def jobs_of(turn: Turn, fact: Fact, job_id: str) -> list[Job]:
+def asked_jobs(turn: Turn, fact: Fact, job_id: str) -> list[Job]:
     """The same; refused, and empty, where there is none."""
     jobs = live_jobs(turn, job_id)
     if not jobs:
@@ -207,7 +207,7 @@ def jobs_of(turn: Turn, fact: Fact, job_id: str) -> list[Job]:
 
 def cancel_requested(turn: Turn, fact: Fact, body: f.JobCancelRequested) -> None:
     """A cancel wins over everything else; what runs keeps its GPUs until its processes are out."""
-    jobs = jobs_of(turn, fact, body.job)
+    jobs = asked_jobs(turn, fact, body.job)
     fresh = [job for job in jobs if not job.final]
     if jobs and not fresh:
         turn.refuse(fact, Refusal.DUPLICATE)
@@ -223,7 +223,7 @@ def cancel_requested(turn: Turn, fact: Fact, body: f.JobCancelRequested) -> None
 
 def priority_requested(turn: Turn, fact: Fact, body: f.JobPriorityChangeRequested) -> None:
     """A job is in another class from now on, whatever its state."""
-    jobs = jobs_of(turn, fact, body.job)
+    jobs = asked_jobs(turn, fact, body.job)
     changed = [job for job in jobs if job.job_class is not body.job_class]
     if jobs and not changed:
         turn.refuse(fact, Refusal.ALREADY_SO)
@@ -234,7 +234,7 @@ def priority_requested(turn: Turn, fact: Fact, body: f.JobPriorityChangeRequeste
 
 def hold_requested(turn: Turn, fact: Fact, body: f.JobHoldRequested) -> None:
     """A job is not to start until released."""
-    jobs = jobs_of(turn, fact, body.job)
+    jobs = asked_jobs(turn, fact, body.job)
     changed = [job for job in jobs if not job.held_by]
     if jobs and not changed:
         turn.refuse(fact, Refusal.ALREADY_SO)
@@ -247,7 +247,7 @@ def hold_requested(turn: Turn, fact: Fact, body: f.JobHoldRequested) -> None:
 
 def hold_released(turn: Turn, fact: Fact, body: f.JobHoldReleased) -> None:
     """A held job may start again."""
-    jobs = jobs_of(turn, fact, body.job)
+    jobs = asked_jobs(turn, fact, body.job)
     changed = [job for job in jobs if job.held_by]
     if jobs and not changed:
         turn.refuse(fact, Refusal.ALREADY_SO)

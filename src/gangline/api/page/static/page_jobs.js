@@ -1,9 +1,8 @@
 // All jobs, newest first; at a past moment, those that were there.
 
-import * as csv from "./csv.js";
 import { now, page, shown } from "./data.js";
-import { choice, fill, typed } from "./table.js";
-import { ago, el, empty, jobLink, num, panel, span, tag } from "./words.js";
+import { choice, fill, listing, typed } from "./table.js";
+import { ago, el, empty, jobLink, num, span, tag } from "./words.js";
 
 const STATES = [
   "",
@@ -64,19 +63,6 @@ export const title = () => "Jobs";
 
 export function build({ root, query, setQuery }) {
   const parts = { wanted: query(), limit: 100, setQuery };
-  parts.table = el("table");
-  parts.count = el("p", { class: "under", role: "status" });
-  parts.more = el(
-    "button",
-    {
-      type: "button",
-      onclick: () => {
-        parts.limit += 200;
-        show(parts);
-      },
-    },
-    "Show more",
-  );
   const want = (changes) => {
     Object.assign(parts.wanted, changes);
     setQuery(changes);
@@ -96,15 +82,16 @@ export function build({ root, query, setQuery }) {
     typed("Team", "team", parts.wanted.team, (team) => want({ team })),
   );
   root.append(
-    panel(
-      "",
-      "Jobs",
-      [csv.button("jobs", () => rows(parts))],
+    listing(parts, {
+      title: "Jobs",
+      name: "jobs",
       filters,
-      el("div", { class: "scroll tall" }, parts.table),
-      parts.count,
-      parts.more,
-    ),
+      rows,
+      further: () => {
+        parts.limit += 200;
+        show(parts);
+      },
+    }),
   );
   return { refresh: () => show(parts) };
 }

@@ -1,9 +1,8 @@
 // Nodes: health, service, what is out; filters by a click.
 
-import * as csv from "./csv.js";
 import { now, page } from "./data.js";
-import { fill, sorted, typed } from "./table.js";
-import { ago, el, empty, nodeLink, num, panel, tag } from "./words.js";
+import { fill, listing, sorted, typed } from "./table.js";
+import { ago, el, empty, nodeLink, num, tag } from "./words.js";
 
 const COLUMNS = [
   { key: "node", title: "Node", cell: (row) => nodeLink(row.node) },
@@ -67,19 +66,6 @@ export function build({ root, query, setQuery }) {
   const { order = "node", group: kept = "", text = "" } = query();
   const parts = { order, kept, text, most: MOST, setQuery };
   parts.chips = el("div", { class: "chips", role: "group", "aria-label": "Nodes by condition" });
-  parts.table = el("table");
-  parts.count = el("p", { class: "under", role: "status" });
-  parts.more = el(
-    "button",
-    {
-      type: "button",
-      onclick: () => {
-        parts.most += 400;
-        draw(parts);
-      },
-    },
-    "Show more",
-  );
   const filters = el(
     "div",
     { class: "filters" },
@@ -91,15 +77,16 @@ export function build({ root, query, setQuery }) {
     parts.chips,
   );
   root.append(
-    panel(
-      "",
-      "Nodes",
-      [csv.button("nodes", () => rows(parts))],
+    listing(parts, {
+      title: "Nodes",
+      name: "nodes",
       filters,
-      el("div", { class: "scroll tall" }, parts.table),
-      parts.count,
-      parts.more,
-    ),
+      rows,
+      further: () => {
+        parts.most += 400;
+        draw(parts);
+      },
+    }),
   );
   return { refresh: () => refresh(parts) };
 }

@@ -1,9 +1,8 @@
 // The queue: order, class, team, why each waits and what would start it.
 
-import * as csv from "./csv.js";
 import { now, page } from "./data.js";
-import { choice, fill, typed } from "./table.js";
-import { ago, day, el, empty, jobLink, num, panel, span, tag } from "./words.js";
+import { choice, fill, listing, typed } from "./table.js";
+import { ago, day, el, empty, jobLink, num, span, tag } from "./words.js";
 
 const PAGE = 100;
 const ALL = [
@@ -58,19 +57,6 @@ export function build({ root, query, setQuery }) {
   parts.hidden = new Set((parts.wanted.hide || "").split(",").filter(Boolean));
   delete parts.wanted.hide;
   parts.facts = el("div", { class: "filters" });
-  parts.table = el("table");
-  parts.count = el("p", { class: "under", role: "status" });
-  parts.more = el(
-    "button",
-    {
-      type: "button",
-      onclick: () => {
-        parts.first += PAGE;
-        show(parts);
-      },
-    },
-    "Show more",
-  );
   const columns = el(
     "details",
     {},
@@ -92,15 +78,17 @@ export function build({ root, query, setQuery }) {
     ),
   );
   root.append(
-    panel(
-      "",
-      "Queue",
-      [columns, csv.button("queue", () => rows(parts))],
-      parts.facts,
-      el("div", { class: "scroll tall" }, parts.table),
-      parts.count,
-      parts.more,
-    ),
+    listing(parts, {
+      title: "Queue",
+      name: "queue",
+      tools: [columns],
+      filters: parts.facts,
+      rows,
+      further: () => {
+        parts.first += PAGE;
+        show(parts);
+      },
+    }),
   );
   return {
     refresh: () => show(parts),

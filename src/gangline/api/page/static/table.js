@@ -1,6 +1,7 @@
 // Tables: columns that can be sorted and left out, rows with links.
 
-import { el, inert } from "./words.js";
+import * as csv from "./csv.js";
+import { el, inert, panel } from "./words.js";
 
 /**
  * Fill a table. columns: {key, title, cell(row), number, words, small}. order: key, or -key for
@@ -90,4 +91,23 @@ export function typed(label, name, value, changed) {
     timer = setTimeout(() => changed(input.value.trim()), 250);
   });
   return el("label", {}, label, input);
+}
+
+/**
+ * A long list: its panel with filters, table, count, and a button that shows more.
+ * Puts `table`, `count` and `more` into `parts`, for whoever draws.
+ */
+export function listing(parts, { title, name, tools = [], filters, rows, further }) {
+  parts.table = el("table");
+  parts.count = el("p", { class: "under", role: "status" });
+  parts.more = el("button", { type: "button", onclick: further }, "Show more");
+  return panel(
+    "",
+    title,
+    [...tools, csv.button(name, () => rows(parts))],
+    filters,
+    el("div", { class: "scroll tall" }, parts.table),
+    parts.count,
+    parts.more,
+  );
 }
