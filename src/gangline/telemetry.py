@@ -6,6 +6,7 @@ have base units and one prefix, and no series is named after a job.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
@@ -27,6 +28,18 @@ _SHARED: Final[tuple[Processor, ...]] = (
     structlog.processors.add_log_level,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
 )
+
+
+class _Lines(structlog.PrintLogger):
+    """Writes lines while that is possible: a full disk costs a line, never the process."""
+
+    def msg(self, message: str) -> None:
+        """Write a line."""
+        with contextlib.suppress(OSError):
+            super().msg(message)
+
+    log = debug = info = warn = warning = msg
+    fatal = failure = err = error = critical = exception = msg
 
 
 def log_json(process: str, **values: str) -> None:
@@ -51,7 +64,7 @@ def log_json(process: str, **values: str) -> None:
             structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(least),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=lambda *_: _Lines(sys.stderr),
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(

@@ -178,6 +178,20 @@ def test_every_log_line_is_one_json_object() -> None:
     assert logging.getLogger().level == logging.WARNING  # of this process: left alone
 
 
+def test_a_full_disk_costs_lines_and_not_the_process() -> None:
+    """A projector that says that it waits for the disk lives to see the disk emptied."""
+    with open("/dev/full", "w") as full:  # noqa: PTH123 - a device
+        done = subprocess.run(
+            [sys.executable, "-c", LOGS + 'print("goes on")'],
+            stdout=subprocess.PIPE,
+            stderr=full,
+            text=True,
+            check=False,
+        )
+
+    assert (done.returncode, done.stdout) == (0, "goes on\n")
+
+
 def test_a_submission_and_its_placement_are_in_one_trace() -> None:
     """The trace is named after the job, and each span has an id of its own."""
     world = make_world()

@@ -220,8 +220,10 @@ def _servers(plan: Plan, before: Stack | None, tell: Tell) -> Stack:
     """Start the servers that are ours; where everything is."""
     postgres = plan.database
     if not postgres:
-        tell("starting Postgres")
-        postgres = local_postgres.start(plan.directory / "postgres")
+        folder = plan.directory / "postgres"
+        if local_postgres.url(folder) is None:
+            tell("starting Postgres")
+        postgres = local_postgres.start(folder)
     bus = plan.bus
     if bus == "kafka":
         tell("starting Kafka (the first time it is fetched)")
