@@ -165,10 +165,12 @@ def small_disk() -> Iterator[Path]:
     directory.rmdir()
 
 
+@pytest.mark.parametrize("size", ["128k", "40m"], ids=["in-initdb", "after-initdb"])
 def test_a_disk_that_fills_up_before_our_database_is_there_is_said_and_started_anew(
-    small_disk: Path,
+    small_disk: Path, size: str
 ) -> None:
     """No server without a database is left behind; with room, the same folder starts."""
+    subprocess.run(["mount", "-o", f"remount,size={size}", str(small_disk)], check=True)
     with pytest.raises(LocalServerError, match="No space left on device"):
         local_postgres.start(small_disk / "postgres")
     subprocess.run(["mount", "-o", "remount,size=400m", str(small_disk)], check=True)

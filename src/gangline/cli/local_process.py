@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _POLL_S = 0.02
 _PORTS = range(20_000, 32_000)
 # What the lines of a log that say why a server ended have in them: Postgres, Java.
-_COMPLAINTS = ("FATAL:", "Caused by:", " ERROR ", "Exception")
+_COMPLAINTS = ("FATAL:", "initdb: error:", "Caused by:", " ERROR ", "Exception")
 _GUARD = """
 import os, sys
 sys.stdin.buffer.read()
