@@ -165,7 +165,7 @@ def small_disk() -> Iterator[Path]:
     directory.rmdir()
 
 
-@pytest.mark.parametrize("size", ["128k", "40m"], ids=["in-initdb", "after-initdb"])
+@pytest.mark.parametrize("size", ["40k", "40m"], ids=["in-initdb", "after-initdb"])
 def test_a_disk_that_fills_up_before_our_database_is_there_is_said_and_started_anew(
     small_disk: Path, size: str
 ) -> None:
