@@ -277,6 +277,18 @@ def quarantines(world: make.World) -> list[int]:
     return [one.until_ms - world.now_ms for one in changes]
 
 
+def test_a_fault_of_the_whole_machine_is_one_strike() -> None:
+    """However many GPUs it takes out; the third within the window quarantines the node."""
+    world = make.world(nodes=1)
+    found = []
+    for _ in range(3):
+        world.later(make.MINUTE).step(fault(-1))
+        found.append((world.node("n0").bad, world.node("n0").quarantines))
+        world.later(make.MINUTE).step(f.FaultCleared(node="n0", gpu=-1))
+
+    assert found == [(0xFF, 0), (0xFF, 0), (0xFF, 1)]
+
+
 def test_each_quarantine_is_twice_as_long_as_the_one_before() -> None:
     """Three strikes in a day; gangs on the node run on."""
     world = make.world(nodes=1)

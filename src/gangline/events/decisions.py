@@ -360,11 +360,15 @@ class MaintenanceAnnounced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuWithdrawn:
-    """A GPU is out. fault: what is wrong with it."""
+    """A GPU is out. fault: what is wrong with it.
+
+    strike: whether it counts towards quarantine; a fault of the whole machine does so once.
+    """
 
     node: str
     gpu: int
     fault: str
+    strike: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

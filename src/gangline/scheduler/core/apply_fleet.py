@@ -145,11 +145,12 @@ def maintenance_announced(state: State, decision: d.MaintenanceAnnounced) -> Non
 
 
 def gpu_withdrawn(state: State, decision: d.GpuWithdrawn) -> None:
-    """A GPU is out, which is a strike."""
+    """A GPU is out, which may be a strike."""
     node = state.nodes[decision.node]
     node.bad |= 1 << decision.gpu
     node.faults = {**node.faults, str(decision.gpu): decision.fault}
-    node.strikes = (*_recent(state, node), Strike(at_ms=state.cell.now_ms, job=""))
+    if decision.strike:
+        node.strikes = (*_recent(state, node), Strike(at_ms=state.cell.now_ms, job=""))
     state.refresh(node)
     state.plans_doubted = True
     state.freed()

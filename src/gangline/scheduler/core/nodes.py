@@ -147,7 +147,8 @@ def fault_detected(turn: Turn, fact: Fact, body: f.FaultDetected) -> None:
         turn.refuse(fact, Refusal.DUPLICATE)
         return
     for gpu in fresh:
-        turn.decide(d.GpuWithdrawn(node=node.name, gpu=gpu, fault=body.fault))
+        strike = gpu == fresh[0]
+        turn.decide(d.GpuWithdrawn(node=node.name, gpu=gpu, fault=body.fault, strike=strike))
     hit = mask_of(tuple(fresh))
     for job in gangs_on(turn, node):
         seat = job.seats[node.gangs[job.id]]
