@@ -17,6 +17,7 @@ from gangline.events.bus import open_log
 from gangline.scheduler import core as real_core
 from gangline.scheduler.checkpoints import CheckpointWriter, load_private_key
 from gangline.scheduler.clock import WallWatch
+from gangline.scheduler.collecting import IdleCollector, only_short_passes
 from gangline.scheduler.decision_metrics import DecisionMetrics
 from gangline.scheduler.leader import Outside, Turn, Who
 from gangline.scheduler.ports import SystemMachine
@@ -171,7 +172,7 @@ def run_scheduler(settings: SchedulerSettings, *, core: Core | None = None) -> N
     )
     stop = StopFlag()
     log = open_log(settings.bus, settings.cell, environ=settings.environ)
-    with _signals(stop):
+    with _signals(stop), only_short_passes():
         serve_metrics(registry, settings.metrics_port)
         try:
             serve(log, settings, reporter=reporter, stop=stop, core=chosen)
@@ -199,9 +200,12 @@ def serve(
         observer=reporter,
     )
     watch = WallWatch(machine)
+    collector = IdleCollector(machine)
     try:
         while not stop.is_set:
-            scheduler.turn(TURN_S)
+            turn = scheduler.turn(TURN_S)
+            if turn is None or not turn.facts:
+                collector.idle()
             step_ms = watch.step_ms()
             if step_ms:
                 reporter.wall_clock_stepped(step_ms)
