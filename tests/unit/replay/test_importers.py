@@ -111,8 +111,8 @@ def test_another_format_is_refused(tmp_path: Path, source_format: str) -> None:
     ("name", "content"),
     [
         ("binary.csv", b"\xff\xfe\x00"),
-        ("cut.csv.gz", gzip.compress(b"job_id,team,submit_s\n" * 50)[:20]),
-        ("damaged.csv.gz", gzip.compress(b"job_id,team\n")[:10] + b"\xff" * 30),
+        ("cut.csv.gz", gzip.compress(b"job_id,team,submit_s\n" * 50, mtime=0)[:20]),
+        ("damaged.csv.gz", gzip.compress(b"job_id,team\n", mtime=0)[:10] + b"\xff" * 30),
         ("deep.csv", b"[" * 200_000),
     ],
 )
