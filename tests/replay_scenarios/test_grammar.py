@@ -230,6 +230,7 @@ def test_every_operator_of_an_expectation_is_read() -> None:
         ("expect reason j because", "a code: one of dependency, hold"),
         ("expect j on=s7", "expected a node from"),
         ("fleet spines=1 blocks=1 nodes=1 gpus=8", "expected the fleet before everything else"),
+        ("join spines=1 blocks=1 nodes=1", "gpus: expected gpus=…, got nothing"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(line: str, complaint: str) -> None:

@@ -84,15 +84,23 @@ class ScenarioRun:
         try:
             for command in commands:
                 line = command.line
-                _PLAYERS[type(command)](self, command)
-            self.world.settle()
-            self.rules.finish()
-            check_replay(self.world.core, self.world.steps)
+                self.do(command)
+            self.finish()
         except (Unmet, BrokenRuleError) as problem:
             return f"{self.file}:{line}: {problem}"
         except Exception as error:  # noqa: BLE001 - a crash of the core fails the scenario
             return f"{self.file}:{line}: expected no crash, got {_told(error)}"
         return None
+
+    def do(self, command: c.Command) -> None:
+        """Play one command; raises Unmet or BrokenRuleError."""
+        _PLAYERS[type(command)](self, command)
+
+    def finish(self) -> None:
+        """See that nothing is left undone, and that the run replays."""
+        self.world.settle()
+        self.rules.finish()
+        check_replay(self.world.core, self.world.steps)
 
     def stepped(self, _world: World, _step: Step) -> None:
         """A step was made: look for the state that is waited for."""

@@ -93,17 +93,33 @@ _EXPECT: Final[Mapping[str, Mapping[str, Callable[[str], Any]]]] = {
 
 def parse(text: str, *, file: str) -> list[c.Command]:
     """The commands of a file; raises BadInputError with file and line."""
-    names = Names()
-    commands: list[c.Command] = []
-    lines = text.rstrip("\n").split("\n")
-    for line, content in enumerate(lines, start=1):
+    reading = Reading(file)
+    for content in text.rstrip("\n").split("\n"):
+        reading.take(content)
+    if not reading.commands:
+        raise BadInputError(f"{file}:{max(1, reading.line)}", "expected a fleet, got no command")
+    return reading.commands
+
+
+class Reading:
+    """A file that is read line by line. commands: of the lines so far; line: how many those are."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.commands: list[c.Command] = []
+        self.line = 0
+        self._names = Names()
+
+    def take(self, content: str) -> c.Command | None:
+        """The command of the next line, or None; raises BadInputError with file and line."""
+        self.line += 1
         words = split_words(content)
-        if words:
-            taken = Words(words, where=f"{file}:{line}", line=line)
-            commands.append(_command(taken, names, commands))
-    if not commands:
-        raise BadInputError(f"{file}:{max(1, len(lines))}", "expected a fleet, got no command")
-    return commands
+        if not words:
+            return None
+        taken = Words(words, where=f"{self.file}:{self.line}", line=self.line)
+        command = _command(taken, self._names, self.commands)
+        self.commands.append(command)
+        return command
 
 
 def submit_of(repeat: c.Repeat, index: int, *, file: str) -> c.Submit:
@@ -449,6 +465,7 @@ VERBS: Final[Mapping[str, Callable[[Words, Names], c.Command]]] = {
     "uncordon": _uncordon,
     "drain": _drain,
     "maintenance": _maintenance,
+    "join": _fleet,
     "withdraw": _withdraw,
     "scheduler": _scheduler,
     "log": _log,
