@@ -30,16 +30,16 @@ def main() -> int:
     with Ring() as ring:
         _say(f"rank {ring.rank} of {ring.world_size} begins at step {step}")
         while step < options.steps:
-            time.sleep(options.step_s)
+            time.sleep(options.step_s * (3 if ring.rank == options.slow_rank else 1))
             _fail_on_purpose(options, step)
             # Everybody leaves after the same step: the flags are added up like the gradients.
             ended = bool(options.until) and ring.rank == 0 and Path(options.until).exists()
-            gradient, stopping, due, ended = ring.sum(
-                [(step + 1) * (ring.rank + 1), bool(stop), ring.rank == 0 and every.due(), ended]
-            )
+            mine = [(step + 1) * (ring.rank + 1), bool(stop), ring.rank == 0 and every.due(), ended]
+            with checkpoint.waiting():
+                gradient, stopping, due, ended = ring.sum(mine)
             model, step = (model * 31 + gradient) % 1_000_000_007, step + 1
             _log_step(options.step_log, ring.rank, step)
-            checkpoint.progress()
+            checkpoint.progress(step)
             if (due or stopping) and ring.rank == 0:
                 _save(step, model)
             if ended:
@@ -59,6 +59,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--fail-at", type=int, default=-1, help="fail before this step …")
     parser.add_argument("--fail-code", type=int, default=1, help="… with this exit code …")
     parser.add_argument("--fail-attempts", type=int, default=1, help="… in the first attempts")
+    parser.add_argument("--slow-rank", type=int, default=-1, help="takes three times as long")
     parser.add_argument("--step-log", default="")
     parser.add_argument("--until", default="", help="done as soon as this file is there")
     return parser.parse_args()

@@ -41,7 +41,7 @@ def main() -> int:
     while step < options.steps:
         loss = _step(model, optimizer, step)
         step += 1
-        checkpoint.progress()
+        checkpoint.progress(step)
         stopping, due = _agree(bool(stop), rank == 0 and every.due())
         if (stopping or due) and rank == 0:
             with checkpoint.publish(step) as folder:
@@ -100,7 +100,8 @@ def _step(model: torch.nn.Module, optimizer: torch.optim.Optimizer, step: int) -
 def _agree(*flags: bool) -> tuple[bool, ...]:
     """True for all where it is true for one, so that everybody leaves after the same step."""
     shared = torch.tensor([int(flag) for flag in flags])
-    dist.all_reduce(shared, op=dist.ReduceOp.MAX)
+    with checkpoint.waiting():
+        dist.all_reduce(shared, op=dist.ReduceOp.MAX)
     return tuple(bool(flag) for flag in shared)
 
 

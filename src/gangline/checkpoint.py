@@ -7,7 +7,7 @@
     resumed = checkpoint.resume()
     for step in range(resumed.step if resumed else 0, steps):
         train(step)
-        checkpoint.progress()
+        checkpoint.progress(step + 1)
         if every.due() or stop:
             with checkpoint.publish(step + 1) as folder:
                 save_into(folder)
@@ -29,6 +29,7 @@ import os
 import shutil
 import signal
 import time
+from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -44,6 +45,7 @@ SAVING: Final = ".saving.json"
 RECORDED: Final = ".recorded"
 _DEFAULT_INTERVAL_S: Final = 600.0
 _PROGRESS_S: Final = 1.0
+_PACE_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,15 +158,64 @@ def _newest_recorded(root: Path, complete: Sequence[Resume]) -> int:
     return max((one.step for one in complete), default=0)
 
 
-def progress() -> None:
-    """Say that the program gets on; call it each step, it does something once a second."""
-    path = os.environ.get("GANGLINE_PROGRESS_FILE")
-    if path and time.monotonic() - _said.get(path, -_PROGRESS_S) >= _PROGRESS_S:
-        _said[path] = time.monotonic()
-        with contextlib.suppress(OSError):
-            Path(path).touch()
+def progress(step: int | None = None) -> None:
+    """Say that the program gets on; call it after each step, it does something once a second.
+
+    step: how many are done. Then a rank that is slower than its gang is told apart; where all
+    wait for each other in each step, only if they wait inside `waiting()`.
+    """
+    path, now = os.environ.get("GANGLINE_PROGRESS_FILE"), time.monotonic()
+    if not path or now - _said.get(path, -_PROGRESS_S) < _PROGRESS_S:
+        return
+    _said[path] = now
+    with contextlib.suppress(OSError):
+        Path(path).touch()
+        if step is not None and os.environ.get("RANK", "").isdecimal():
+            pace = _pace.at(step, now)
+            Path(f"{path}.{os.environ['RANK']}.new").write_text(json.dumps(pace))
+            Path(f"{path}.{os.environ['RANK']}.new").replace(f"{path}.{os.environ['RANK']}")
 
 
+@contextlib.contextmanager
+def waiting() -> Iterator[None]:
+    """Around whatever waits for other ranks (a barrier, a blocking all-reduce).
+
+    What is left of a step is the rank's own time: the rank that all wait for has most of it.
+    """
+    began = time.monotonic()
+    try:
+        yield
+    finally:
+        _pace.waited_s += time.monotonic() - began
+
+
+class _Pace:
+    """How long the last steps took. waited_s: in `waiting()`, since the start."""
+
+    def __init__(self) -> None:
+        self.waited_s = 0.0
+        self._marks: deque[tuple[float, int, float]] = deque()
+
+    def at(self, step: int, now: float) -> dict[str, Any]:
+        """What is said after a step: seconds a step over the last minute, and how many its own."""
+        while self._marks and (self._marks[0][1] >= step or self._is_old(now)):
+            self._marks.popleft()
+        found: dict[str, Any] = {"step": step}
+        if self._marks:
+            then, before, waited = self._marks[0]
+            steps, took_s = step - before, now - then
+            found["step_s"] = round(took_s / steps, 6)
+            if self.waited_s:
+                found["own_s"] = round((took_s - (self.waited_s - waited)) / steps, 6)
+        self._marks.append((now, step, self.waited_s))
+        return found
+
+    def _is_old(self, now: float) -> bool:
+        """Whether the second mark alone reaches back far enough."""
+        return len(self._marks) > 1 and now - self._marks[1][0] > _PACE_S
+
+
+_pace: Final = _Pace()
 _said: dict[str, float] = {}
 
 

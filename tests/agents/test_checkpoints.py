@@ -78,14 +78,64 @@ def test_half_a_checkpoint_is_seen_by_nobody(folder: Path) -> None:
         '{"step": -1, "path": "step-1"}',
         '{"step": true, "path": "step-1"}',
         '{"step": 1, "path": "not-there"}',
+        # What would end whoever reads it, or cannot be written into the log.
+        "[" * 60_000,
+        '{"step": 1' + "0" * 30 + ', "path": "step-1"}',
+        '{"step": NaN, "path": "step-1"}',
+        '{"step": 1, "path": "' + "x" * 5_000 + '"}',
+        '{"step": 1, "path": "step-1/\\u0000"}',
+        '{"step": 1, "path": "\\udc80"}',
+        '{"step": 1, "path": "step-1"' + " " * 70_000 + "}",
     ],
 )
 def test_a_marker_that_says_nothing_sure_is_not_believed(folder: Path, text: str) -> None:
     """Only a step and a path that exists make a checkpoint."""
     (folder / "step-1").mkdir(parents=True)
+    (folder / os.fsdecode(b"\x80")).mkdir()
     (folder / "step-1.saved.json").write_text(text)
 
     assert newest(folder) is None
+
+
+@pytest.mark.parametrize("seconds", ["Infinity", "NaN", "1e300", "-1", '"1"', "true"])
+def test_a_productive_time_that_cannot_be_is_counted_by_the_agent(
+    folder: Path, seconds: str
+) -> None:
+    """The checkpoint itself may be right."""
+    (folder / "step-1").mkdir(parents=True)
+    text = f'{{"step": 1, "path": "step-1", "productive_s": {seconds}}}'
+    (folder / "step-1.saved.json").write_text(text)
+
+    found = newest(folder)
+
+    assert found is not None
+    assert found.productive_ms is None
+
+
+@pytest.mark.parametrize("suffix", ["saved", "saving"])
+def test_a_pipe_or_a_link_in_the_place_of_a_marker_holds_nobody_up(
+    folder: Path, tmp_path: Path, suffix: str
+) -> None:
+    """Whoever opens a pipe that nobody writes to waits for ever."""
+    (folder / "step-1").mkdir(parents=True)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text('{"step": 1, "path": "step-1"}')
+    os.mkfifo(folder / f"step-1.{suffix}.json")
+    (folder / f"step-2.{suffix}.json").symlink_to(elsewhere)
+
+    assert Watch(JOB, folder, folder / "progress").look(now_ms=0) == []
+
+
+def test_the_word_that_a_checkpoint_is_recorded_goes_where_it_belongs(
+    folder: Path, tmp_path: Path
+) -> None:
+    """A link in its place leads nobody to make or touch another file."""
+    folder.mkdir()
+    (folder / "step-1.recorded").symlink_to(tmp_path / "elsewhere")
+
+    mark_recorded(folder / "step-1", 1)
+
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_a_marker_may_be_believed_later(folder: Path) -> None:

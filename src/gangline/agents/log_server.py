@@ -2,7 +2,8 @@
 
 `GET /logs/JOB/ATTEMPT` lists the files; `GET /logs/JOB/ATTEMPT/FILE?offset=N&limit=N` gives a
 part of one, with `X-Next-Offset` to go on from and `X-Size`. A size below the offset means that
-the file was rotated: what was there is in FILE.1. Reading is all that can be done here.
+the file was rotated: what was there is in FILE.1. `GET /ranks/JOB/ATTEMPT` says how each rank gets
+on (pace.py). Reading is all that can be done here.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from gangline.agents import procfs
 from gangline.agents.attempts import folder_name
 from gangline.agents.core import Key
+from gangline.agents.pace import paces
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 _FILE: Final = re.compile(r"rank-\d+\.(out|err)(\.\d+)?")
+_ATTEMPT: Final = re.compile(r"[0-9]{1,9}")
 _MAX_BYTES: Final = 1024 * 1024
 
 
@@ -72,14 +75,26 @@ class _Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         parts = [unquote(part) for part in url.path.split("/")[1:]]
         query = {name: values[-1] for name, values in parse_qs(url.query).items()}
-        if len(parts) in {3, 4} and parts[0] == "logs" and parts[2].isdecimal():
-            folder = self._root() / folder_name(Key(parts[1], int(parts[2])))
-            if len(parts) == 3 and folder.is_dir():
+        match parts:
+            case [what, job, attempt, *file] if _ATTEMPT.fullmatch(attempt):
+                folder = self._root() / folder_name(Key(job, int(attempt)))
+                self._answer(what, folder, file, query)
+            case _:
+                self._nothing()
+
+    def _answer(self, what: str, folder: Path, file: list[str], query: dict[str, str]) -> None:
+        """About one attempt."""
+        match what, file:
+            case "logs", [] if folder.is_dir():
                 self._list(folder)
-                return
-            if len(parts) == 4 and _FILE.fullmatch(parts[3]) and (folder / parts[3]).is_file():
-                self._part(folder / parts[3], query)
-                return
+            case "ranks", [] if folder.is_dir():
+                self._say(HTTPStatus.OK, {"ranks": [pace.plain() for pace in paces(folder)]})
+            case "logs", [name] if _FILE.fullmatch(name) and (folder / name).is_file():
+                self._part(folder / name, query)
+            case _:
+                self._nothing()
+
+    def _nothing(self) -> None:
         self._say(HTTPStatus.NOT_FOUND, {"title": "no such log on this node"})
 
     def _root(self) -> Path:

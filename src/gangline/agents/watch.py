@@ -10,12 +10,13 @@ whose path exists is believed, so that one half written is never resumed. When t
 from __future__ import annotations
 
 import contextlib
-import json
+import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from gangline.agents import untrusted
 from gangline.agents.core import CheckpointSeen, Key, Progressed, SavingSeen
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 SAVED: Final = ".saved.json"
 SAVING: Final = ".saving.json"
 RECORDED: Final = ".recorded"
-_MAX_MARKER_BYTES: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,9 +75,9 @@ class Watch:
         found = []
         for name in names:
             self._seen[name] = 0
-            plain = _read(self.folder / name)
-            step = plain.get("step") if plain else None
-            found += [step] if isinstance(step, int) else []
+            read = untrusted.read_object(self.folder / name)
+            step = untrusted.count_of(read[0].get("step")) if read else None
+            found += [] if step is None else [step]
         return found
 
     def _last_sign(self) -> float:
@@ -89,8 +89,9 @@ class Watch:
 
 def mark_recorded(checkpoint: Path, step: int) -> None:
     """Tell the program that the log has this checkpoint, so that older ones may go."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with contextlib.suppress(OSError):
-        (checkpoint.parent / f"step-{step}{RECORDED}").touch()
+        os.close(os.open(checkpoint.parent / f"step-{step}{RECORDED}", flags, 0o644))
 
 
 def seen(key: Key, marker: Marker, *, now_ms: int) -> CheckpointSeen:
@@ -130,31 +131,22 @@ def _markers(folder: Path, suffix: str) -> list[Path]:
 
 def _marker(path: Path) -> Marker | None:
     """A marker that may be believed, else None."""
-    plain = _read(path)
-    if plain is None:
+    found = untrusted.read_object(path)
+    if found is None:
         return None
-    step, target, productive_s = plain.get("step"), plain.get("path"), plain.get("productive_s")
-    if not isinstance(step, int) or isinstance(step, bool) or step < 0:
+    plain, written_s = found
+    step, target = untrusted.count_of(plain.get("step")), plain.get("path")
+    if step is None or not isinstance(target, str) or not target:
         return None
-    if not isinstance(target, str) or not target or not (path.parent / target).exists():
+    if not untrusted.is_there(path.parent / target):
         return None
-    productive = isinstance(productive_s, int | float) and productive_s >= 0
+    productive_s = untrusted.seconds_of(plain.get("productive_s"))
     return Marker(
         step=step,
         path=str(path.parent / target),
-        age_ms=_age_ms(_modified_s(path)),
-        productive_ms=int(productive_s * 1000) if productive and productive_s else None,
+        age_ms=_age_ms(written_s),
+        productive_ms=int(productive_s * 1000) if productive_s else None,
     )
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    try:
-        if path.stat().st_size > _MAX_MARKER_BYTES:
-            return None
-        plain = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return None
-    return plain if isinstance(plain, dict) else None
 
 
 def _modified_s(path: Path) -> float:

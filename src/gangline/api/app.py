@@ -20,6 +20,7 @@ from gangline.api import (
     page,
     page_data,
     present,
+    ranks,
     reads,
     session,
     stream,
@@ -75,7 +76,7 @@ def create_app(
     app.state.streams = stream.Streams()
     for room in (submitting, jobs, operators):
         app.include_router(room.router, dependencies=[Depends(only_known)])
-    for room in (logs, reads, history, present, session, stream, health, page_data, page):
+    for room in (logs, ranks, reads, history, present, session, stream, health, page_data, page):
         app.include_router(room.router)
     page.mount(app)
     _answer_problems(app)

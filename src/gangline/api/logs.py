@@ -32,10 +32,10 @@ def files(
 ) -> dict[str, Any]:
     """The files that an attempt of a job (its last one) writes to, over all its nodes."""
     authorise(caller, Verb.READ_PRIVATE, str(job_or_problem(views, job)["team"]))
-    found = _attempt(views, job, attempt)
+    found = attempt_of(views, job, attempt)
     listed = []
-    for node in _nodes(found):
-        answer = _ask(request, views, node, f"/logs/{quote(job, safe='')}/{found['attempt']}")
+    for node in nodes_of(found):
+        answer = ask(request, views, node, f"/logs/{quote(job, safe='')}/{found['attempt']}")
         listed += [{"node": node, **each} for each in json.loads(answer.content)["files"]]
     return {"job": job, "attempt": found["attempt"], "state": found["state"], "files": listed}
 
@@ -54,14 +54,14 @@ def part(  # noqa: PLR0913, PLR0917 - parameters of a route
 ) -> Response:
     """A part of one of them. `X-Next-Offset` says where to go on, `X-Size` how long it is."""
     authorise(caller, Verb.READ_PRIVATE, str(job_or_problem(views, job)["team"]))
-    number = _attempt(views, job, attempt)["attempt"]
+    number = attempt_of(views, job, attempt)["attempt"]
     path = f"/logs/{quote(job, safe='')}/{number}/{quote(file, safe='')}"
-    answer = _ask(request, views, node, path, {"offset": offset, "limit": limit})
+    answer = ask(request, views, node, path, {"offset": offset, "limit": limit})
     headers = {name: answer.headers[name] for name in _PASSED_ON if name in answer.headers}
     return Response(answer.content, headers=headers, media_type="application/octet-stream")
 
 
-def _attempt(views: Views, job: str, number: int | None) -> Mapping[str, Any]:
+def attempt_of(views: Views, job: str, number: int | None) -> Mapping[str, Any]:
     """An attempt's row, or a problem."""
     rows = views.rows("attempts", where={"job": job}, after="", limit=10_000)
     wanted = [row for row in rows if number in (None, row["attempt"])]
@@ -71,12 +71,12 @@ def _attempt(views: Views, job: str, number: int | None) -> Mapping[str, Any]:
     return wanted[-1]
 
 
-def _nodes(attempt: Mapping[str, Any]) -> Iterator[str]:
+def nodes_of(attempt: Mapping[str, Any]) -> Iterator[str]:
     """The nodes of an attempt in rank order, each once."""
     yield from dict.fromkeys(str(seat["node"]) for seat in attempt["seats"])
 
 
-def _ask(
+def ask(
     request: Request,
     views: Views,
     node: str,

@@ -1,0 +1,106 @@
+"""How each rank of a job gets on, and which are slower than their gang.
+
+Programs say it (`checkpoint.progress(step)`), agents serve it, and here the ranks of all nodes are
+compared: who reads compares (docs/adr/0010). Nothing is decided by it, and nobody is stopped.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from statistics import median_low
+from typing import Annotated, Any, Final
+from urllib.parse import quote
+
+from fastapi import APIRouter, Query, Request
+
+from gangline.api.jobs import Caller
+from gangline.api.logs import ask, attempt_of, nodes_of
+from gangline.api.names import Name
+from gangline.api.problems import ProblemError
+from gangline.api.reads import OpenViews, job_or_problem
+from gangline.api.views import Views
+
+router = APIRouter(prefix="/v1", tags=["jobs"])
+
+_AT_ONCE: Final = 16
+SLOWER: Final = 1.25
+"""A rank that needs so many times the median of its gang is slow."""
+
+QUIET_STEPS: Final = 10
+QUIET_S: Final = 30.0
+"""One that is behind and quiet for so long, and for so many steps of the median, stands still."""
+
+Rank = dict[str, Any]
+
+
+@router.get("/jobs/{job}/ranks")
+def ranks(
+    job: Name,
+    request: Request,
+    views: OpenViews,
+    _: Caller,
+    attempt: Annotated[int | None, Query(ge=1)] = None,
+) -> dict[str, Any]:
+    """How each rank of an attempt (the last one) gets on, by its program's own word.
+
+    `step_s`: seconds a step; `own_s`: how many of them it did not wait for others. `slow`: why it
+    counts as slower than its gang, empty where it does not. `unreachable`: nodes that say nothing.
+    """
+    job_or_problem(views, job)
+    found = attempt_of(views, job, attempt)
+    nodes = list(nodes_of(found))
+    path = f"/ranks/{quote(job, safe='')}/{found['attempt']}"
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        said = list(pool.map(lambda node: _said(request, views, node, path), nodes))
+    rows = [row for answer in said for row in answer or ()]
+    return {
+        "job": job,
+        "attempt": found["attempt"],
+        "state": found["state"],
+        "ranks": judged(sorted(rows, key=lambda row: row["rank"])),
+        "unreachable": [node for node, answer in zip(nodes, said, strict=True) if answer is None],
+    }
+
+
+def _said(request: Request, views: Views, node: str, path: str) -> list[Rank] | None:
+    """What a node says of its ranks, None where it cannot be asked."""
+    try:
+        answer = ask(request, views, node, path)
+    except ProblemError:
+        return None
+    return [{"node": node, **each} for each in json.loads(answer.content)["ranks"]]
+
+
+def judged(rows: Sequence[Rank]) -> list[Rank]:
+    """The ranks of one gang, each with what makes it `slow`, empty for nothing."""
+    gang = _Gang(rows)
+    return [{**row, "slow": next(gang.reasons(row), "")} for row in rows]
+
+
+class _Gang:
+    """What is usual in a gang: medians, the lower one of two."""
+
+    def __init__(self, rows: Sequence[Rank]) -> None:
+        self.step = median_low([row["step"] for row in rows]) if rows else 0
+        self.step_s = _usual(rows, "step_s")
+        self.own_s = _usual(rows, "own_s")
+
+    def reasons(self, row: Mapping[str, Any]) -> Iterator[str]:
+        """Why a rank is slower than the others, the surest first."""
+        behind = self.step - row["step"]
+        if behind > 0 and row["quiet_s"] > max(QUIET_S, QUIET_STEPS * (self.step_s or 0)):
+            yield f"has been at step {row['step']} for {row['quiet_s']:.0f} s, others {behind} on"
+        if _is_slower(row["own_s"], self.own_s):
+            yield f"needs {row['own_s']:.3g} s of its own a step, the gang {self.own_s:.3g}"
+        if behind > 0 and _is_slower(row["step_s"], self.step_s):
+            yield f"needs {row['step_s']:.3g} s a step, the gang {self.step_s:.3g}"
+
+
+def _usual(rows: Sequence[Rank], name: str) -> float | None:
+    """The median, None while fewer than half of the ranks say it."""
+    said = [row[name] for row in rows if row[name] is not None]
+    return median_low(said) if said and 2 * len(said) >= len(rows) else None
+
+
+def _is_slower(value: float | None, usual: float | None) -> bool:
+    return value is not None and usual is not None and value > SLOWER * usual

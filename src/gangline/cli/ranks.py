@@ -1,0 +1,58 @@
+"""`gangline ranks`: how each rank of a job gets on, and which are slow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+import click
+
+from gangline.cli.completing import job_names
+from gangline.cli.connection import connect
+from gangline.cli.live import look, watch_option
+from gangline.cli.output import Column, output_options, put, say, seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def _length(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}"
+
+
+_RANKS: Final = (
+    Column("rank", "RANK", right=True),
+    Column("node", "NODE"),
+    Column("step", "STEP", right=True),
+    Column("step_s", "S A STEP", _length, right=True),
+    Column("own_s", "OF ITS OWN", _length, right=True),
+    Column("quiet_s", "SAID", seconds, right=True),
+    Column("slow", "SLOW"),
+)
+
+
+@click.command("ranks")
+@click.argument("job", shell_complete=job_names)
+@click.option("--attempt", type=click.IntRange(min=1), help="[default: the last one]")
+@watch_option
+@output_options
+def command_ranks(*, job: str, attempt: int | None, watch: bool, output: str | None) -> None:
+    """How each rank of a job gets on, and which are slower than their gang.
+
+    By the program's own word: `gangline.checkpoint.progress(step)`, or what docs/agents.md says.
+    """
+    path = f"/v1/jobs/{quote(job, safe='')}/ranks"
+    with connect() as client:
+        look(
+            lambda: client.request("GET", path, params={"attempt": attempt}),
+            lambda found: _show(found, output),
+            watch=watch,
+        )
+
+
+def _show(found: Mapping[str, Any], output: str | None) -> None:
+    for node in found["unreachable"]:
+        say(f"{node} does not say how its ranks get on")
+    if not found["ranks"] and not found["unreachable"]:
+        say(f"no rank of {found['job']} says how it gets on (checkpoint.progress(step) does)")
+    put(found["ranks"], output=output, columns=_RANKS, key="rank")
