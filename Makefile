@@ -12,6 +12,7 @@ BUS ?= embedded
 DIR ?= .gangline
 BENCH ?= bench.json
 SEEDS ?= 100
+EXAMPLES ?= 10000
 FIRST ?= 0
 KILLS ?= 1000
 ROUNDS ?= 14
@@ -19,7 +20,7 @@ AWAY ?= 60
 BIN := .venv/bin
 STAMP := .venv/.stamp
 
-.PHONY: help setup demo up down test lint schemas sim mutants bench chaos-kafka chaos-agents
+.PHONY: help setup demo up down test lint schemas sim properties mutants bench chaos-kafka chaos-agents
 .PHONY: experiments lock clean
 
 help: ## List these targets
@@ -62,8 +63,12 @@ schemas: setup ## Write anew what the code says: Avro files, docs/asyncapi.json,
 	$(BIN)/python -m gangline.events.asyncapi > docs/asyncapi.json
 	$(BIN)/python -m gangline.scheduler.diagrams
 
-sim: setup ## Simulate SEEDS whole cells with faults, in parallel (FIRST=N: from that seed on)
+sim: setup ## Simulate SEEDS cells with faults (FIRST=N: from that seed), then `properties` (EXAMPLES=0: not)
 	$(BIN)/python -m gangline.replay.vopr --seeds $(SEEDS) --first $(FIRST)
+	@test $(EXAMPLES) -eq 0 || $(MAKE) properties
+
+properties: setup ## Try every property of the core on EXAMPLES examples, and so many whole cells
+	EXAMPLES=$(EXAMPLES) $(BIN)/pytest -q -n auto --timeout 0 tests/properties tests/core
 
 mutants: setup ## Break the program in every named way, and see that the simulation notices
 	$(BIN)/python -m tests.mutants

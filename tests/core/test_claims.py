@@ -18,6 +18,7 @@ from gangline.scheduler.core.claims import lost_gpu_ms
 from gangline.scheduler.core.entities import Job
 from gangline.scheduler.core.fleet import mask_of
 from tests.core import make
+from tests.support.examples import examples
 
 GPUS = 4
 
@@ -255,7 +256,7 @@ def cost(world: make.World, victims: Sequence[Job]) -> tuple[int, ...]:
 
 
 @given(RUNNING, st.integers(1, 12), st.integers(0, GPUS), st.sampled_from([make.HIGH, make.URGENT]))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 def test_the_victims_are_the_cheapest_that_do(
     running: Sequence[Any], gpus: int, per_node: int, job_class: JobClass
 ) -> None:
@@ -280,7 +281,7 @@ def test_the_victims_are_the_cheapest_that_do(
 
 
 @given(RUNNING, st.integers(1, 12), st.integers(0, GPUS))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_nobody_is_evicted_in_vain(running: Sequence[Any], gpus: int, per_node: int) -> None:
     """When the victims are out, the claimant starts, in whichever order they leave."""
     gpus = max(per_node, gpus - gpus % per_node) if per_node else gpus
@@ -315,7 +316,7 @@ TEAMS_OF = st.lists(
     guarantees=[0, 2, 4],
     lend=2,
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_reclaim_hits_nobody_in_vain_either(
     running: Sequence[Any], asked: Sequence[Any], guarantees: Sequence[int], lend: int
 ) -> None:

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from itertools import accumulate
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gangline.events import decisions as d
 from gangline.scheduler.core.entities import Node
 from gangline.scheduler.core.fleet import Place, Shape, Tree, bits, lowest_bits, mask_of
 from tests.core import make
+from tests.support.examples import examples
 
 LEVELS = ("spine", "block")
 WIDEST = 4
@@ -79,6 +80,7 @@ def taken(place: Place) -> dict[str, int]:
 
 
 @given(FLEETS, shapes())
+@settings(max_examples=examples(100), deadline=None)
 def test_a_place_is_found_exactly_when_there_is_one(free: dict[str, int], shape: Shape) -> None:
     """Within one domain of the level that it may not cross."""
     found = tree_of(free).find(shape)
@@ -87,6 +89,7 @@ def test_a_place_is_found_exactly_when_there_is_one(free: dict[str, int], shape:
 
 
 @given(FLEETS, shapes())
+@settings(max_examples=examples(100), deadline=None)
 def test_a_place_is_what_was_asked_for(free: dict[str, int], shape: Shape) -> None:
     """All its GPUs, free ones, so many on each node, and no crossing of the required level."""
     found = tree_of(free).find(shape)
@@ -100,6 +103,7 @@ def test_a_place_is_what_was_asked_for(free: dict[str, int], shape: Shape) -> No
 
 
 @given(FLEETS, shapes())
+@settings(max_examples=examples(100), deadline=None)
 def test_a_gang_gets_the_lowest_domain_that_holds_it(free: dict[str, int], shape: Shape) -> None:
     """A node before a block, a block before a spine; and the fullest of those that do."""
     found = tree_of(free).find(shape)
@@ -118,6 +122,7 @@ def test_a_gang_gets_the_lowest_domain_that_holds_it(free: dict[str, int], shape
 
 
 @given(FLEETS, shapes())
+@settings(max_examples=examples(100), deadline=None)
 def test_any_split_is_on_as_few_nodes_as_its_domain_allows(
     free: dict[str, int], shape: Shape
 ) -> None:
@@ -134,6 +139,7 @@ def test_any_split_is_on_as_few_nodes_as_its_domain_allows(
 
 
 @given(FLEETS, shapes())
+@settings(max_examples=examples(100), deadline=None)
 def test_members_stand_in_the_order_of_the_tree(free: dict[str, int], shape: Shape) -> None:
     """So that neighbours in a ring are near: no domain is entered twice."""
     found = tree_of(free).find(shape)
@@ -152,6 +158,7 @@ CHANGES = st.lists(
 
 
 @given(CHANGES)
+@settings(max_examples=examples(100), deadline=None)
 def test_counts_are_what_a_recount_gives(changes: list[tuple[str, int]]) -> None:
     """In every domain, after any changes, nodes that come and go included."""
     tree, free, nodes = Tree(), dict[str, int](), dict[str, Node]()
@@ -176,6 +183,7 @@ def test_counts_are_what_a_recount_gives(changes: list[tuple[str, int]]) -> None
 
 
 @given(FLEETS, shapes(), st.integers(0, 1), st.integers(0, 1))
+@settings(max_examples=examples(100), deadline=None)
 def test_a_search_within_a_domain_stays_there(
     free: dict[str, int], shape: Shape, spine: int, block: int
 ) -> None:
@@ -197,6 +205,7 @@ def test_a_search_within_a_domain_stays_there(
 
 
 @given(st.integers(0, 255), st.integers(1, 8))
+@settings(max_examples=examples(100), deadline=None)
 def test_gpus_are_taken_together_where_they_can_be(mask: int, count: int) -> None:
     """From the smallest run that holds them, so that long runs stay whole."""
     chosen = lowest_bits(mask, count)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gangline.events import facts as f
 from tests.core import make
+from tests.support.examples import examples
 
 PATHS = ["s0/b0", "s0/b1", "s1/b2"]
 GPUS = 3
@@ -69,7 +70,7 @@ def within_limits(teams: list[f.TeamSet], asked: Mapping[str, Any], capacity: in
 
 
 @given(FLEETS, team_trees(), specs())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_in_the_empty_fleet_a_job_starts_or_is_rejected(
     fleet: dict[str, int], teams: list[f.TeamSet], asked: dict[str, Any]
 ) -> None:
@@ -82,7 +83,7 @@ def test_in_the_empty_fleet_a_job_starts_or_is_rejected(
 
 
 @given(FLEETS, team_trees(), specs())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_what_is_rejected_is_impossible_and_what_is_not_is_possible(
     fleet: dict[str, int], teams: list[f.TeamSet], asked: dict[str, Any]
 ) -> None:
@@ -98,7 +99,7 @@ def test_what_is_rejected_is_impossible_and_what_is_not_is_possible(
 
 
 @given(FLEETS, team_trees(), specs())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_the_nearest_request_that_is_named_starts(
     fleet: dict[str, int], teams: list[f.TeamSet], asked: dict[str, Any]
 ) -> None:

@@ -13,6 +13,7 @@ from gangline.events.spec import JobClass
 from gangline.scheduler.core.entities import Job
 from gangline.scheduler.core.order import Order, shares
 from tests.core import make
+from tests.support.examples import examples
 
 TEAMS = [make.team("a", 8), make.team("b", 0), make.team("c", 0, weight=3)]
 
@@ -100,7 +101,7 @@ JOBS = st.lists(
 
 
 @given(JOBS, st.randoms(use_true_random=False))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_any_two_jobs_have_an_order_and_it_is_one(jobs: list[Any], chance: Any) -> None:
     """However they were listed, they sort the same, and no two keys are equal."""
     world = busy(large_gang_gpus=4, large_gang_wait_bound=2)

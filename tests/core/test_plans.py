@@ -14,6 +14,7 @@ from gangline.events import facts as f
 from gangline.scheduler import core
 from gangline.scheduler.core.lifecycle import Phase
 from tests.core import make
+from tests.support.examples import examples
 
 
 def plans(decisions: Sequence[Any], job: str = "wide") -> list[Any]:
@@ -245,7 +246,7 @@ def pass_time(world: make.World, until_ms: int) -> None:
 
 
 @given(GANGS, LATER)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_a_later_job_never_delays_a_planned_start(
     running: Sequence[Any], later: Sequence[Any]
 ) -> None:

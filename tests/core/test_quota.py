@@ -13,6 +13,7 @@ from gangline.scheduler import core
 from gangline.scheduler.core import quota
 from gangline.scheduler.core.quota import TeamNumbers
 from tests.core import make
+from tests.support.examples import examples
 
 A8, B8 = make.team("a", 8), make.team("b", 8)
 TREE = [
@@ -142,7 +143,7 @@ def test_what_may_not_be_preempted_runs_only_inside_the_guarantee(
     st.integers(0, 16),
     st.integers(1, 16),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_a_limit_that_never_binds_changes_nothing(
     guaranteed: int, borrow: int, lend: int, other: int, gpus: int
 ) -> None:
@@ -242,7 +243,7 @@ def test_who_lends(teams: list[f.TeamSet], used: dict[str, int], expected: dict[
 
 
 @given(st.lists(st.tuples(st.integers(0, 16), st.integers(0, 6)), min_size=1, max_size=4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_what_is_lent_is_what_is_borrowed(teams: list[tuple[int, int]]) -> None:
     """Together with the pool, and nobody lends more than is idle."""
     left, used = 16, {}

@@ -6,11 +6,12 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gangline.scheduler.core.usage import ONE, decay, grown, water_fill
 from tests.core.make import DAY, HOUR, MINUTE, SECOND
+from tests.support.examples import examples
 
 # Of the exact value; the table has 1024 steps to a half-life, and lines between them.
 RELATIVE_ERROR = Decimal("1e-6")
@@ -35,6 +36,7 @@ def exact_growth(value: int, rate: int, elapsed_ms: int, half_life_ms: int) -> D
 
 
 @given(ELAPSED, HALF_LIVES)
+@settings(max_examples=examples(100), deadline=None)
 def test_decay_is_the_power_of_two_within_a_millionth(elapsed_ms: int, half_life_ms: int) -> None:
     """And within a few units of its last place."""
     exact = exact_decay(elapsed_ms, half_life_ms)
@@ -53,6 +55,7 @@ def test_whole_half_lives_are_exact(elapsed_ms: int, left: int) -> None:
 
 
 @given(ELAPSED, ELAPSED, HALF_LIVES)
+@settings(max_examples=examples(100), deadline=None)
 def test_what_is_longer_ago_counts_less(one: int, other: int, half_life_ms: int) -> None:
     """Or as much."""
     early, late = sorted((one, other))
@@ -61,6 +64,7 @@ def test_what_is_longer_ago_counts_less(one: int, other: int, half_life_ms: int)
 
 
 @given(st.integers(0, 10**15), st.integers(0, 8_000), ELAPSED, HALF_LIVES)
+@settings(max_examples=examples(100), deadline=None)
 def test_use_at_a_constant_rate_grows_as_it_should(
     value: int, rate: int, elapsed_ms: int, half_life_ms: int
 ) -> None:
@@ -89,6 +93,7 @@ CLAIMS = st.lists(st.tuples(st.integers(1, 10), st.integers(0, 200)), max_size=8
 
 
 @given(st.integers(0, 500), CLAIMS)
+@settings(max_examples=examples(100), deadline=None)
 def test_nothing_is_split_that_is_not_there(amount: int, claims: list[tuple[int, int]]) -> None:
     """Nobody gets more than wanted; what is left over is not wanted, or lost in rounding."""
     shares = water_fill(amount, claims)
@@ -100,6 +105,7 @@ def test_nothing_is_split_that_is_not_there(amount: int, claims: list[tuple[int,
 
 
 @given(st.integers(0, 500), CLAIMS)
+@settings(max_examples=examples(100), deadline=None)
 def test_who_gets_less_than_wanted_has_as_much_as_anybody(
     amount: int, claims: list[tuple[int, int]]
 ) -> None:
@@ -114,6 +120,7 @@ def test_who_gets_less_than_wanted_has_as_much_as_anybody(
 
 
 @given(st.integers(0, 500), CLAIMS)
+@settings(max_examples=examples(100), deadline=None)
 def test_the_split_does_not_depend_on_the_order(amount: int, claims: list[tuple[int, int]]) -> None:
     """Teams that are listed another way get the same."""
     order = sorted(range(len(claims)), key=lambda i: (claims[i], i), reverse=True)

@@ -1,0 +1,284 @@
+"""A small cell to which hypothesis does whatever it likes, in the words of scenario files.
+
+Each rule says one line of a scenario and plays it; the nine invariants are checked after every
+step of the core. In between come facts that no agent may state: of attempts that are over or to
+come, of nodes that are no part of the gang, of jobs that nobody knows. At the end everything is
+healed, time passes, what can run must have run, and the log is read again. A failure prints the
+whole story, which is a scenario file.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from hypothesis import note
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from gangline.events import decisions as d
+from gangline.events import facts as f
+from gangline.replay.scenario import ScenarioRun
+from gangline.replay.scenario_grammar import Reading
+from tests.support.played import stuck
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gangline.replay.core_port import Step
+
+QUIETLY: Final = (d.InputRejected, d.WaitCauseChanged, d.QueueConsidered)
+"""What may be decided though nothing has happened: what is refused, and causes that were due."""
+
+NUMBERS: Final = st.integers(0, 11)
+FLEETS: Final = st.sampled_from([(1, 1, 2), (1, 2, 2), (2, 1, 2), (2, 2, 1), (1, 1, 3)])
+PAUSES: Final = st.sampled_from(["1s", "10s", "40s", "1m", "5m", "10m", "30m", "2h"])
+AWAY: Final = st.sampled_from(["10s", "1m", "5m", "30m"])
+CLASSES: Final = st.sampled_from(["low", "normal", "normal", "high", "urgent"])
+
+
+def maybe(name: str, *values: object) -> st.SearchStrategy[str]:
+    """One of some `name=value`, or nothing, which is the simplest."""
+    return st.sampled_from(["", *(f" {name}={value}" for value in values)])
+
+
+def options(*choices: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    """Several of them, one after another."""
+    return st.tuples(*choices).map("".join)
+
+
+POLICY: Final = options(
+    maybe("min_runtime", "0s", "1m"),
+    maybe("start_timeout", "30s"),
+    maybe("hold_after", 2),
+    maybe("quarantine_after", 2, 100),
+    maybe("preemption_grace", "0s", "5m"),
+    maybe("large_gang_wait_bound", "30m"),
+    maybe("large_gang_gpus", 8),
+)
+TEAM: Final = options(maybe("borrow", "none", 2), maybe("lend", "none", 2), maybe("weight", 3))
+SPEC: Final = options(
+    maybe("limit", "5m", "30m", "3h"),
+    maybe("checkpoint", "1m", "10m"),
+    maybe("grace", "0s", "10s", "5m"),
+    maybe("topology", "required:block", "required:node", "preferred:block"),
+    maybe("gpus_per_node", 1, 2),
+    maybe("retries", 0, 1),
+    maybe("preemptible", "no"),
+    st.sampled_from(["", "", " exits=1 exits_after=4m", " exits=0 exits_after=20m"]),
+)
+
+
+class Cell(RuleBasedStateMachine):
+    """The cell, and the story so far. heal: what is said before the long quiet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.run = ScenarioRun("story")
+        self.reading = Reading("story")
+        self.said: list[str] = []
+        self.heal: dict[str, None] = {}
+        self.jobs: list[str] = []
+        self.nodes: list[str] = []
+        self.gpus = 0
+        self.spines = 0
+
+    def say(self, line: str) -> None:
+        """Add a line to the story, and play it."""
+        self.said.append(line)
+        command = self.reading.take(line)
+        assert command is not None
+        self.run.do(command)
+
+    @initialize(shape=FLEETS, gpus=st.sampled_from([2, 4]), policy=POLICY, teams=st.tuples(TEAM))
+    def begin(self, shape: tuple[int, int, int], gpus: int, policy: str, teams: Any) -> None:
+        """A small fleet, three teams of which one is the parent of another."""
+        self.gpus = gpus
+        self._grow("fleet", *shape)
+        total = gpus * len(self.nodes)
+        if policy:
+            self.say(f"policy{policy}")
+        self.say(f"team p guaranteed={total // 2}")
+        self.say(f"team a guaranteed={total // 4} parent=p{teams[0]}")
+        self.say(f"team b guaranteed={total // 4}")
+
+    def _grow(self, verb: str, spines: int, blocks: int, nodes: int) -> None:
+        self.nodes += [
+            f"s{self.spines + spine}-b{block}-n{node}"
+            for spine in range(spines)
+            for block in range(blocks)
+            for node in range(nodes)
+        ]
+        self.spines += spines
+        self.say(f"{verb} spines={spines} blocks={blocks} nodes={nodes} gpus={self.gpus}")
+
+    # --- users ------------------------------------------------------------------------------------
+
+    @rule(
+        team=st.sampled_from("aabbp"),
+        size=NUMBERS,
+        minutes=st.sampled_from([1, 10, 60, 180]),
+        job_class=CLASSES,
+        spec=SPEC,
+    )
+    def submit(self, team: str, size: int, minutes: int, job_class: str, spec: str) -> None:
+        """A job of any size, most of which fit."""
+        job = f"j{len(self.jobs)}"
+        most = self.gpus * len(self.nodes)
+        sizes = (1, 1, 2, self.gpus, self.gpus, 2 * self.gpus, most // 2, most, most + 1)
+        gpus = max(1, sizes[size % len(sizes)])
+        self.jobs.append(job)
+        self.say(
+            f"submit {job} team={team} gpus={gpus} runtime={minutes}m priority={job_class}{spec}"
+        )
+
+    @rule(team=st.sampled_from("ab"), job=NUMBERS)
+    def submit_after(self, team: str, job: int) -> None:
+        """A job that waits for another."""
+        name = f"j{len(self.jobs)}"
+        self.say(f"submit {name} team={team} gpus=1 runtime=1m after={self._job(job)}")
+        self.jobs.append(name)
+
+    @rule(verb=st.sampled_from(["cancel", "hold", "release"]), job=NUMBERS)
+    def ask(self, verb: str, job: int) -> None:
+        """A user wants something of a job, in whatever state it is."""
+        self.say(f"{verb} {self._job(job)}")
+
+    @rule(job=NUMBERS, job_class=CLASSES)
+    def change_priority(self, job: int, job_class: str) -> None:
+        """A job gets another class."""
+        self.say(f"priority {self._job(job)} {job_class}")
+
+    def _job(self, number: int) -> str:
+        return self.jobs[number % len(self.jobs)] if self.jobs else "nobody"
+
+    def _node(self, number: int) -> str:
+        return self.nodes[number % len(self.nodes)]
+
+    # --- time, operators, machines ----------------------------------------------------------------
+
+    @rule(pause=PAUSES)
+    def wait(self, pause: str) -> None:
+        """Time passes."""
+        self.say(f"run {pause}")
+
+    @rule(verb=st.sampled_from(["cordon", "drain", "uncordon"]), node=NUMBERS)
+    def close(self, verb: str, node: int) -> None:
+        """A node is closed to new work, emptied, or opened again."""
+        late = " deadline=1m" if verb == "drain" and node % 2 else ""
+        self.say(f"{verb} {self._node(node)}{late}")
+        self.heal[f"uncordon {self._node(node)}"] = None
+
+    @rule(node=NUMBERS, at=st.sampled_from(["0s", "5m", "1h"]))
+    def maintain(self, node: int, at: str) -> None:
+        """A window is announced."""
+        self.say(f"maintenance {self._node(node)} at={at} for=10m")
+
+    @rule(team=st.sampled_from("abp"), guaranteed=NUMBERS)
+    def change_quota(self, team: str, guaranteed: int) -> None:
+        """A guarantee changes under use."""
+        self.say(f"team {team} guaranteed={guaranteed}")
+
+    @precondition(lambda self: self.spines < 4)
+    @rule()
+    def grow(self) -> None:
+        """A spine of one node joins."""
+        self._grow("join", 1, 1, 1)
+
+    @rule(verb=st.sampled_from(["fail", "partition"]), node=NUMBERS, away=AWAY)
+    def lose(self, verb: str, node: int, away: str) -> None:
+        """A machine dies, or cannot be reached."""
+        self.say(f"{verb} {self._node(node)} for={away}")
+
+    @rule(node=NUMBERS, gpu=NUMBERS)
+    def break_gpu(self, node: int, gpu: int) -> None:
+        """A GPU is out."""
+        self.say(f"fault {self._node(node)} gpu={gpu % self.gpus} kind=xid")
+
+    @rule(node=NUMBERS, ready=st.sampled_from(["10s", "1m", "never"]))
+    def slow(self, node: int, ready: str) -> None:
+        """A node is ready late."""
+        self.say(f"slow {self._node(node)} ready={ready}")
+        self.heal[f"slow {self._node(node)} ready=0s"] = None
+
+    @rule(what=st.sampled_from(["crash", "crash", "stop for=10s", "stop for=10m"]))
+    def behead(self, what: str) -> None:
+        """A leader dies, or nobody leads for a while."""
+        self.say(f"scheduler {what}")
+
+    @rule(mode=st.sampled_from(["normal", "duplicate", "reorder"]))
+    def deliver(self, mode: str) -> None:
+        """Facts come twice, late across partitions, or as they should."""
+        self.say(f"log {mode}")
+
+    @rule(topic=st.sampled_from(["jobs", "nodes", "control"]))
+    def garble(self, topic: str) -> None:
+        """Bytes that nobody can read."""
+        self.say(f"garbage topic={topic}")
+
+    # --- facts that no agent may state ------------------------------------------------------------
+
+    @rule(job=NUMBERS, node=NUMBERS, shift=st.sampled_from([-2, -1, 1, 7]), kind=NUMBERS)
+    def lie(self, job: int, node: int, shift: int, kind: int) -> None:
+        """A fact of another attempt, or of a node that has no part in it: refused, and no more."""
+        name = self._job(job)
+        known = self.run.rules.model.jobs.get(name)
+        attempt = 1 if known is None else known.attempt
+        strangers = [n for n in self.nodes if known is None or n not in _held(known)]
+        if shift == 1 and strangers:
+            where = strangers[node % len(strangers)]
+        else:
+            where, attempt = self._node(node), attempt + shift
+        self._forge(where, FORGED[kind % len(FORGED)](where, name, attempt))
+
+    def _forge(self, node: str, body: Any) -> None:
+        world = self.run.world
+        world.flush()
+        self.said.append(f"# {node} states {body}")
+        before = len(world.steps)
+        world.log.append_node(node, body, now_ms=world.now_ms)
+        world.flush()
+        if world.leader.up:
+            _only_refused(world.steps[before:])
+
+    # --- the end ----------------------------------------------------------------------------------
+
+    def teardown(self) -> None:
+        """All is healed and time passes: what can run has run, and the log reads the same."""
+        try:
+            if self.nodes:
+                self._end()
+        finally:
+            note("\n".join(self.said))
+
+    def _end(self) -> None:
+        for line in ["log normal", "run 2h", *self.heal, "run 1s"]:
+            self.say(line)
+        for job in self.jobs:
+            self.say(f"release {job}")
+        self.say("run 30d")
+        self.run.finish()
+        assert stuck(self.run, self.jobs) == []
+
+
+def _held(job: Any) -> set[str]:
+    return {seat.node for seat in job.seats}
+
+
+def _only_refused(steps: Sequence[Step]) -> None:
+    decided = [one for step in steps for one in step.decisions]
+    assert [one for one in decided if not isinstance(one, QUIETLY)] == []
+    assert any(isinstance(one, d.InputRejected) for one in decided)
+
+
+FORGED: Final[Sequence[Callable[[str, str, int], Any]]] = (
+    lambda node, job, attempt: f.MemberReady(node=node, job=job, attempt=attempt),
+    lambda node, job, attempt: f.MemberStarted(node=node, job=job, attempt=attempt),
+    lambda node, job, attempt: f.MemberExited(node=node, job=job, attempt=attempt, code=0),
+    lambda node, job, attempt: f.MemberExited(
+        node=node, job=job, attempt=attempt, code=1, reason="infrastructure"
+    ),
+    lambda node, job, attempt: f.CheckpointSaved(
+        node=node, job=job, attempt=attempt, step=9, path="x", productive_ms=10**9
+    ),
+    lambda node, _job, _attempt: f.FaultDetected(node=node, gpu=99, fault="xid"),
+)
