@@ -2,101 +2,23 @@
 
 from __future__ import annotations
 
-import itertools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
-from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import AdminClient
 
 from gangline.cli.main import run
-from gangline.events.bus import open_log
 from gangline.events.log import Topic, TopicPartition
-from gangline.events.memory import MemoryLog
 from gangline.replay.archive import ARCHIVED, Archive, ArchivedSource, ArchiveError
 from gangline.replay.history import LogSource, steps
 from gangline.replay.logfile import read_records
 from gangline.replay.verify import verify
-from tests.scheduler.cell import Cell
 from tests.scheduler.toy_core import ToyCore
 from tests.support.buses import DRIVERS, url_of
+from tests.support.sites import Site
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
-
-    from gangline.events.log import Log
-
-_cells = itertools.count(1)
-
-
-class Site:
-    """A cell on a bus, and how that bus loses the beginning of its partitions."""
-
-    def __init__(self, bus: str, url: str) -> None:
-        self.bus = bus
-        self.url = url
-        self.name = f"archive-{next(_cells)}"
-        log = MemoryLog(self.name) if bus == "memory" else open_log(url, self.name)
-        self.cell = Cell(log)
-
-    @property
-    def log(self) -> Log:
-        """Its log."""
-        return self.cell.log
-
-    def go_on(self, *jobs: str) -> None:
-        """A leader answers some jobs while nodes beat, and is gone again."""
-        scheduler = self.cell.scheduler(f"of-{jobs[0]}")
-        self.cell.led_by(scheduler)
-        self.cell.admit(f"node-{jobs[0]}")
-        for job in jobs:
-            self.cell.submit(job)
-            self.cell.heartbeat(f"node-{jobs[0]}")
-            self.cell.run(scheduler, ms=200)
-        scheduler.close()
-
-    def forget(self, ends: Mapping[TopicPartition, int]) -> None:
-        """The log loses what is before these offsets."""
-        forgets: dict[str, Callable[[Mapping[TopicPartition, int]], None]] = {
-            "memory": self._forget_memory,
-            "postgres": self._forget_postgres,
-            "kafka": self._forget_kafka,
-        }
-        forgets[self.bus]({p: end for p, end in ends.items() if end})
-
-    def _forget_memory(self, ends: Mapping[TopicPartition, int]) -> None:
-        store: Any = self.log
-        for partition, end in ends.items():
-            kept = store._store.partitions[partition]
-            kept.records = [record for record in kept.records if record.offset >= end]
-            kept.start = end
-
-    def _forget_postgres(self, ends: Mapping[TopicPartition, int]) -> None:
-        with psycopg.connect(self.url) as connection:
-            for partition, end in ends.items():
-                row = {"c": self.name, "t": str(partition.topic), "p": partition.partition}
-                connection.execute(
-                    'DELETE FROM gangline_log.records WHERE "offset" < %(end)s AND partition_id = '
-                    "(SELECT partition_id FROM gangline_log.partitions WHERE cell = %(c)s AND "
-                    "topic = %(t)s AND partition = %(p)s)",
-                    {**row, "end": end},
-                )
-                connection.execute(
-                    "UPDATE gangline_log.partitions SET start_offset = %(end)s "
-                    "WHERE cell = %(c)s AND topic = %(t)s AND partition = %(p)s",
-                    {**row, "end": end},
-                )
-
-    def _forget_kafka(self, ends: Mapping[TopicPartition, int]) -> None:
-        admin = AdminClient({"bootstrap.servers": self.url.removeprefix("kafka://")})
-        gone = [
-            KafkaPartition(f"gangline.{self.name}.{p.topic}", p.partition, end)
-            for p, end in ends.items()
-        ]
-        for done in admin.delete_records(gone).values():
-            done.result()
 
 
 @pytest.fixture(params=DRIVERS)

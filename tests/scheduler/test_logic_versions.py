@@ -17,6 +17,7 @@ from gangline.replay.verify import verify
 from gangline.scheduler import core as real_core
 from gangline.scheduler import snapshots
 from gangline.scheduler.batches import LogDifferenceError
+from gangline.scheduler.beginning import start_follower
 from gangline.scheduler.follower import Follower, UnknownLogicError
 from gangline.scheduler.logic import upgrade
 from tests.replay.test_tampering import ListSource
@@ -132,11 +133,11 @@ def test_a_downgrade_is_refused_also_where_a_snapshot_is() -> None:
 
     warnings: list[str] = []
     with pytest.raises(UnknownLogicError):
-        snapshots.start_follower(cell.log, ToyCore(), warn=warnings.append)
+        start_follower(cell.log, ToyCore(), warn=warnings.append)
 
     assert len(warnings) == 1
     assert "newer program" in warnings[0]
-    restored = snapshots.start_follower(cell.log, cell.core, warn=warnings.append)
+    restored = start_follower(cell.log, cell.core, warn=warnings.append)
     assert restored.logic_version == 2
 
 

@@ -12,6 +12,7 @@ from gangline.events.batch import SnapshotChunk
 from gangline.events.envelope import Event
 from gangline.events.log import Message, Topic
 from gangline.events.memory import MemoryLog
+from gangline.scheduler.beginning import start_follower
 from gangline.scheduler.ports import Point
 from gangline.scheduler.snapshots import (
     BadSnapshotError,
@@ -20,7 +21,6 @@ from gangline.scheduler.snapshots import (
     newest,
     newest_seq,
     restore,
-    start_follower,
     take,
     unframed,
 )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gangline.replay.timetravel import Plain, When, as_plain
 from gangline.replay.trial import Forecast, forecast
 from gangline.scheduler import core
-from gangline.scheduler.snapshots import start_follower
+from gangline.scheduler.beginning import start_follower
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from gangline.events.log import LogError
+from gangline.scheduler.beginning import start_follower
 from gangline.scheduler.leader import DoubtError, Leader, LostLeadError, Outside, Turn, Who
-from gangline.scheduler.snapshots import SnapshotWriter, newest_seq, start_follower
+from gangline.scheduler.snapshots import SnapshotWriter, newest_seq
 from gangline.scheduler.standby import EndedTerm, Standby
 from gangline.scheduler.takeover import take_over
 

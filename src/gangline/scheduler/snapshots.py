@@ -1,4 +1,4 @@
-"""Snapshots: the state at a batch, in chunks, the pointer last; and starting from one.
+"""Snapshots: the state at a batch, in chunks, the pointer last; and restoring one.
 
 A snapshot spares reading the log from its start; it is never needed and never trusted: it is taken
 only if its chunks are complete, their digest is right, and the restored state has the digest that
@@ -242,10 +242,3 @@ def newest(log: Log, core: Core, *, warn: Callable[[str], None]) -> Follower | N
         except Exception as error:  # noqa: BLE001 - whatever it trips over, the log is whole
             warn(f"snapshot at batch {pointer.seq} is passed over: {error}")
     return None
-
-
-def start_follower(log: Log, core: Core, *, warn: Callable[[str], None]) -> Follower:
-    """Where the log stands: the newest good snapshot and the batches after it, or all batches."""
-    follower = newest(log, core, warn=warn) or Follower(core)
-    follower.read_to_end(log)
-    return follower
