@@ -228,18 +228,29 @@ class Simulation:
             kept = sorted({*auditor.model.claims, *auditor.model.reservations})
             return self._kept_in_vain(kept)
         for host in self._core_hosts:
-            if host.agent is None or host.disk.spool:
-                return f"{host.name} still has something to say"
-            if host.live():
-                return f"{host.name} runs {host.live()[0].key}"
-            node = auditor.model.nodes.get(host.name)
-            if node is None or set(host.bad) != node.bad:
-                return f"{host.name} has other broken GPUs than anybody knows of"
+            loose = self._loose_on(host)
+            if loose:
+                return f"{host.name} {loose}"
         lingering = {node for node, _ in auditor.model.lingering} & set(self._core_names())
         if lingering:
             return f"old attempts linger on {', '.join(sorted(lingering))}"
         unread = auditor.book.unread()
         return f"{', '.join(unread)} hold facts that nobody has answered" if unread else ""
+
+    def _loose_on(self, host: Host) -> str:
+        """Something that lies about on one machine; empty for nothing."""
+        if host.agent is None or host.disk.spool:
+            return "still has something to say"
+        if host.live():
+            return f"runs {host.live()[0].key}"
+        # No record lists anything any more: who fences nobody keeps it for ever.
+        kept = sorted({*host.disk.journal.members, *host.processes})
+        if kept:
+            return f"still keeps {kept[0]}"
+        node = self.auditor.model.nodes.get(host.name)
+        if node is None or set(host.bad) != node.bad:
+            return "has other broken GPUs than anybody knows of"
+        return ""
 
     def _kept_in_vain(self, kept: list[str]) -> str:
         """Room may be kept for jobs that wait, and for nobody else."""
