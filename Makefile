@@ -63,7 +63,7 @@ schemas: setup ## Write anew what the code says: Avro files, docs/asyncapi.json,
 	$(BIN)/python -m gangline.events.asyncapi > docs/asyncapi.json
 	$(BIN)/python -m gangline.scheduler.diagrams
 
-sim: setup ## Simulate SEEDS cells with faults (FIRST=N: from that seed), then `properties` (EXAMPLES=0: not)
+sim: setup ## Simulate SEEDS cells with faults (FIRST=N: from that one), then `properties`
 	$(BIN)/python -m gangline.replay.vopr --seeds $(SEEDS) --first $(FIRST)
 	@test $(EXAMPLES) -eq 0 || $(MAKE) properties
 

@@ -1,0 +1,121 @@
+"""What holds for any two tellings of a story, and for any part of one."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from itertools import groupby
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
+
+from gangline.events import decisions as d
+from gangline.replay.scenario import ScenarioRun
+from gangline.replay.scenario_grammar import parse
+from tests.support.examples import examples
+from tests.support.stories import Story, drawn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from gangline.replay.core_port import Step
+
+pytestmark = pytest.mark.timeout(0)
+
+ASIDE = (d.InputRejected, d.QueueConsidered, d.WaitCauseChanged)
+"""What is said beside what happens."""
+
+MOST_OF_A_PAIR = 2
+"""So often one job may have another one evicted: a second time perhaps, never a third."""
+
+STORIES = st.randoms(use_true_random=False).map(drawn)
+SETTINGS = settings(
+    max_examples=examples(15), deadline=None, suppress_health_check=list(HealthCheck)
+)
+
+
+def played(lines: Iterable[str]) -> ScenarioRun:
+    """A story that is told and goes well."""
+    text = "\n".join(lines)
+    note(text)
+    run = ScenarioRun("story")
+    assert run.play(parse(text, file="story")) is None
+    return run
+
+
+def calm(story: Story) -> list[str]:
+    """Its lines, without those that disturb the log."""
+    return [line for line in story.text.splitlines() if not line.startswith(("log ", "garbage"))]
+
+
+def deeds(run: ScenarioRun) -> list[str]:
+    """What happened, in words, without the offsets of the facts that led to it."""
+    told = [
+        f"{step.now_ms} {re.sub(r'(jobs|control|nodes)-[0-9]+-[0-9]+', '', str(one))}"
+        for step in run.world.steps
+        for one in step.decisions
+        if not isinstance(one, ASIDE)
+    ]
+    return [one for one, _ in groupby(told)]
+
+
+def again(run: ScenarioRun, state: Any, steps: Sequence[Step]) -> None:
+    """The rest of a run, decided once more from a state."""
+    core = run.world.core
+    for step in steps:
+        decisions = core.step(
+            state, step.facts, edges=step.edges, now_ms=step.now_ms, caught_up=step.caught_up
+        )
+        assert tuple(decisions) == step.decisions
+        assert core.state_digest(state) == step.digest
+
+
+@given(STORIES)
+@SETTINGS
+def test_what_is_said_twice_happens_once(story: Story) -> None:
+    """Every fact of users, operators and agents comes twice, and all goes as it did."""
+    lines = calm(story)
+
+    once = played(lines)
+    twice = played([*lines[:2], "log duplicate", *lines[2:]])
+
+    assert deeds(twice) == deeds(once)
+
+
+@given(STORIES, st.integers(0, 1 << 20))
+@SETTINGS
+def test_a_log_goes_on_from_wherever_it_is_cut(story: Story, cut: int) -> None:
+    """The fold of any prefix, through a snapshot, decides the rest as it was decided."""
+    run = played(story.text.splitlines())
+    core = run.world.core
+    told = [step for step in run.world.steps if step.decisions]
+    at = cut % (len(told) + 1)
+
+    state = core.new_state()
+    for step in told[:at]:
+        core.fold(state, list(step.decisions), now_ms=step.now_ms)
+    again(run, core.load(list(core.dump(state))), told[at:])
+
+
+@given(STORIES)
+@SETTINGS
+def test_nobody_is_evicted_for_the_same_job_again_and_again(story: Story) -> None:
+    """Whatever teams take from each other, it comes to rest."""
+    run = played(story.text.splitlines())
+
+    pairs = Counter(
+        (one.claimant, one.job)
+        for step in run.world.steps
+        for one in step.decisions
+        if isinstance(one, d.GangPreempted)
+    )
+
+    assert [pair for pair, count in pairs.items() if count > MOST_OF_A_PAIR] == []
+
+
+def test_a_story_is_the_same_each_time() -> None:
+    """Told of the same chance, it is the same text."""
+    assert drawn(Random(7)).text == drawn(Random(7)).text  # noqa: S311 - a story is no secret
