@@ -109,6 +109,8 @@ class JobSpec:
     env_compat: Sequence[str] | None = None
     stop_signal: str | None = None
     progress_timeout: str | float | None = None
+    at_most_one_writer: bool | None = None
+    image: str | None = None
     runtime: str | float | None = None
     exits: int | None = None
     exits_after: str | float | None = None

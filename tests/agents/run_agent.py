@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -25,6 +26,8 @@ def main() -> None:
             log_address="127.0.0.1",
             min_free_bytes=0,
             checkpoints=Path(folder) / "checkpoints",
+            lease_s=float(os.environ.get("GANGLINE_TEST_LEASE_S", "60")),
+            lease_grace_s=1.0,
         )
     )
 

@@ -320,7 +320,7 @@ def test_a_program_without_progress_is_stopped_as_hung() -> None:
 
 
 def test_an_at_most_one_writer_stops_itself_when_its_lease_runs_out() -> None:
-    """It cannot know whether it was replaced; every word of the log renews the lease."""
+    """It cannot know whether it was replaced; what the log takes renews the lease."""
     node = Node()
     node.running(spec=make.spec(launch=Launch(at_most_one_writer=True)))
     node.now_ms += 50_000
@@ -332,6 +332,53 @@ def test_an_at_most_one_writer_stops_itself_when_its_lease_runs_out() -> None:
     node.give(core.Tick())
 
     assert node.kinds() == ["Stop"]
+
+
+def test_a_supervisor_is_told_until_when_an_at_most_one_writer_may_go_on() -> None:
+    """Before its start, and as often as the log hears us: it keeps the lease when we cannot."""
+    node = Node()
+    alone = make.spec(launch=Launch(at_most_one_writer=True))
+    node.told(make.member(spec=alone))
+    node.checked()
+    node.told(make.member(phase=MemberPhase.RUN, spec=alone))
+    first = core.Lease(key=JOB, until_ms=node.now_ms + 60_000, grace_ms=30_000)
+    assert node.actions[0] == first
+    node.give(core.Started(JOB))
+
+    node.give(core.Heard())
+    node.now_ms += 5_000
+    assert node.give(core.Heard()) == []
+    node.now_ms += 20_000
+    sent_ms = node.now_ms - 2_000
+    node.give(core.Heard(at_ms=sent_ms))
+
+    assert node.actions == [core.Lease(key=JOB, until_ms=sent_ms + 60_000, grace_ms=30_000)]
+
+
+def test_what_is_read_renews_no_lease() -> None:
+    """Whether we are heard is what counts: who cannot send is lost, whatever it reads."""
+    node = Node()
+    alone = make.spec(launch=Launch(at_most_one_writer=True))
+    node.running(spec=alone)
+    node.now_ms += 61_000
+
+    node.told(make.member(phase=MemberPhase.RUN, spec=alone))
+
+    assert node.kinds() == ["Stop"]
+
+
+def test_an_at_most_one_writer_begins_when_its_node_is_heard() -> None:
+    """After a long silence it would be stopped again at once."""
+    node = Node()
+    alone = make.spec(launch=Launch(at_most_one_writer=True))
+    node.told(make.member(spec=alone))
+    node.checked()
+    node.now_ms += 40_000
+    assert node.told(make.member(phase=MemberPhase.RUN, spec=alone)) == []
+
+    node.give(core.Heard())
+
+    assert node.kinds() == ["Lease", "Start"]
 
 
 def test_a_lost_supervisor_takes_its_attempt_with_it_as_infrastructure() -> None:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -19,6 +20,7 @@ from gangline.agents import procfs
 from gangline.events.batch import MemberPhase
 from gangline.events.bus import open_log
 from gangline.events.facts import MemberExited, MemberReady, NodeRegistered
+from gangline.events.spec import Launch
 from tests.agents import make
 from tests.agents.cell import Cell, wait_for
 
@@ -175,6 +177,38 @@ def test_a_fenced_copy_is_killed_as_soon_as_its_agent_hears(station: Station) ->
 
     assert station.ended().reason == "stopped"
     assert procfs.with_token(station.token("job")) == []
+
+
+@pytest.mark.parametrize("trouble", [signal.SIGSTOP, signal.SIGKILL])
+def test_an_at_most_one_writer_ends_itself_though_its_agent_cannot_say_so(
+    tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch, trouble: signal.Signals
+) -> None:
+    """It saves in its grace and is gone, before anybody could take its node for lost."""
+    monkeypatch.setenv("GANGLINE_TEST_LEASE_S", "3")
+    saved = tmp_path / "saved"
+    command = f"trap 'touch {saved}; exit 75' TERM; while :; do sleep 0.05; done"
+    spec = make.spec(command, launch=Launch(at_most_one_writer=True))
+    with contextmanager(_station)(tmp_path, postgres_url) as station:
+        station.start(make.member(spec=spec))
+        token = station.token("job")
+        for _ in range(2):
+            _outlive_a_lease(station)
+
+        station.send(trouble)
+        wait_for(lambda: not procfs.with_token(token), what="its end", within_s=30)
+        assert saved.exists()
+        station.down()
+        station.up()
+
+        assert (station.ended().reason, station.ended().code) == ("infrastructure", 75)
+
+
+def _outlive_a_lease(station: Station) -> None:
+    """It goes on as long as its agent is heard: until the lease that it has now is over."""
+    lease = station.folder / "n0/attempts/job.1/lease.json"
+    until_ms = json.loads(lease.read_text())["until_ms"]
+    wait_for(lambda: procfs.boot_ms() > until_ms, what="the end of a lease")
+    assert procfs.with_token(station.token("job"))
 
 
 def test_a_killed_supervisor_ends_its_attempt_as_infrastructure(station: Station) -> None:

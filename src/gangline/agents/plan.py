@@ -1,7 +1,8 @@
 """What agent and supervisor tell each other: small files in the attempt's folder.
 
 The agent writes `intent.json` (who it is going to be) before it starts a supervisor, `plan.json`
-(what to run) and `order.json` (when to stop); the supervisor writes `supervisor.json` (who it
+(what to run), `order.json` (when to stop) and `lease.json` (until when an at-most-one writer may
+go on if nobody says more); the supervisor writes `supervisor.json` (who it
 is), `started.json`, `stuck.json` and at last `result.json`. Every file appears whole or not at
 all. `VERSION` stands in each of the supervisor's: a supervisor outlives upgrades of the agent, so
 fields are only ever added. Standard library only.
@@ -23,6 +24,7 @@ VERSION: Final = 1
 INTENT: Final = "intent.json"
 PLAN: Final = "plan.json"
 ORDER: Final = "order.json"
+LEASE: Final = "lease.json"
 LOCK: Final = "lock"
 SUPERVISOR: Final = "supervisor.json"
 STARTED: Final = "started.json"

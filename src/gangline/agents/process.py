@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Collection
 
-    from gangline.agents.core import Check, Cue, Kill, Start, Stop
+    from gangline.agents.core import Check, Cue, Kill, Lease, Start, Stop
     from gangline.agents.settings import AgentSettings
     from gangline.events.batch import AssignedMember
     from gangline.events.facts import CheckpointSaved
@@ -200,6 +200,13 @@ class ProcessExecutor:
             )
         attempt.child = child
         attempt.handle = os.pidfd_open(child.pid)
+
+    def lease(self, lease: Lease) -> None:
+        """Tell its supervisor until when it may go on; its folder may not be there yet."""
+        folder = self._root / folder_name(lease.key)
+        folder.mkdir(exist_ok=True, mode=0o711)
+        plain = {"until_ms": lease.until_ms, "grace_ms": lease.grace_ms}
+        files.write(folder / files.LEASE, plain)
 
     def stop(self, stop: Stop) -> None:
         """Give it its grace: the notice file now, the signal and the kill at their times."""

@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from gangline.events.spec import Private
 
 _IDLE_S: Final = 1.0
-_HEARING_S: Final = 5.0
 _RESERVE_BYTES: Final = 4 * 1024 * 1024
 _DISK_TROUBLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _PRUNE_S: Final = 3600.0
@@ -100,7 +99,7 @@ class Agent:
         self._stated: Counter[str] = Counter()
         self._heard_s = time.monotonic()
         self._health = Health(settings)
-        self._next_prune_s = self._next_hearing_s = 0.0
+        self._next_prune_s = 0.0
         self._reserve = settings.folder / "reserve"
         _fill(self._reserve)
         self._sender = Sender(
@@ -186,9 +185,7 @@ class Agent:
     def _take(self, cue: core.Cue) -> None:
         """Decide, remember, state, act: in this order."""
         actions = core.step(self._state, cue, now_ms=procfs.boot_ms())
-        if not actions and isinstance(cue, core.Progressed | core.Tick):
-            return
-        if not actions and isinstance(cue, core.Heard) and not self._must_remember_hearing():
+        if not actions and isinstance(cue, core.Progressed | core.Tick | core.Heard):
             return
         facts = [self._encoded(action) for action in actions if isinstance(action, core.State)]
         self._surely(lambda: self._spool.put(facts))
@@ -200,14 +197,6 @@ class Agent:
         if self._mapping is not None:
             held = self._state.members.values()
             self._mapping.show((m.order.job, m.order.gpus) for m in held if m.live)
-
-    def _must_remember_hearing(self) -> bool:
-        """Whether a lease hangs on it; written down now and then, so that no restart renews one."""
-        now_s = time.monotonic()
-        if now_s < self._next_hearing_s or not core.leases(self._state):
-            return False
-        self._next_hearing_s = now_s + _HEARING_S
-        return True
 
     def _surely(self, work: Callable[[], None]) -> None:
         """Do it, and where the disk refuses, again and again: nothing is done out of order.
@@ -231,6 +220,8 @@ class Agent:
                 self._executor.check(action)
             case core.Start():
                 self._executor.start(action)
+            case core.Lease():
+                self._executor.lease(action)
             case core.Stop():
                 self._executor.stop(action)
             case core.Kill():
@@ -255,14 +246,14 @@ class Agent:
     def _told(self, assignment: NodeAssignment) -> None:
         self._tell(core.Told(assignment))
 
-    def _delivered(self, facts: Sequence[bytes]) -> None:
-        """The log took these facts, and perhaps a heartbeat."""
+    def _delivered(self, facts: Sequence[bytes], sent_ms: int) -> None:
+        """The log took these facts, and perhaps a heartbeat, that were sent at this time."""
         self._heard_s = time.monotonic()
         for value in facts:
             fact = codec.decode(value).body
             if isinstance(fact, CheckpointSaved):
                 self._executor.recorded(fact)
-        self._tell(core.Heard())
+        self._tell(core.Heard(at_ms=sent_ms))
 
     def _unended(self) -> set[core.Key]:
         """The members whose end was not stated yet."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from gangline.agents import procfs
 from gangline.agents.threads import guarded
 from gangline.events.facts import NodeHeartbeat
 from gangline.events.log import LogError, Message, Topic
@@ -32,7 +33,10 @@ _log = structlog.get_logger(__name__)
 
 
 class Sender:
-    """Delivers what the spool holds, and heartbeats; `delivered` is told after each success."""
+    """Delivers what the spool holds, and heartbeats.
+
+    delivered: told after each success, with when it was sent.
+    """
 
     def __init__(
         self,
@@ -41,7 +45,7 @@ class Sender:
         *,
         voice: Voice,
         interval_s: float,
-        delivered: Callable[[Sequence[bytes]], None],
+        delivered: Callable[[Sequence[bytes], int], None],
         failed: Callable[[BaseException], None],
     ) -> None:
         self._log = log
@@ -98,9 +102,11 @@ class Sender:
             messages.append(Message(topic=Topic.HEARTBEATS, key=key, value=self._beat()))
         if not messages:
             return
+        # Before the log was asked: between its answer and the next line we may stand still.
+        sent_ms = procfs.boot_ms()
         self._log.append(messages)
         self._spool.done(len(facts))
-        self._delivered(facts)
+        self._delivered(facts, sent_ms)
 
     def _beat(self) -> bytes:
         self._next_beat_s = time.monotonic() + self._interval_s

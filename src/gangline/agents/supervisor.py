@@ -8,8 +8,9 @@ environment.
 
 What it does is decided by two times, `_term_ms` and `_kill_ms`, in milliseconds since boot: after
 the first everybody gets the stop signal once, after the second everybody is killed again and
-again until nobody is left. Both come from the agent's order (a file; USR1 says look), from the
-first rank that failed, or from all ranks being gone. So a stop is carried out although the agent
+again until nobody is left. Both come from the agent's order (a file; USR1 says look), from a
+lease that it did not renew (another file), from the first rank that failed, or from all ranks being
+gone. So a stop is carried out although the agent
 died meanwhile. At the very end the result is written (temporary file, fsync, rename), and only
 then is the attempt over. TERM, INT and HUP mean nothing to it: whoever wants it gone stops the
 job.
@@ -63,7 +64,7 @@ class Supervisor:
         self._order: files.Order | None = None
         self._signal: int = signal.SIGTERM
         self._term_ms = self._kill_ms = _NEVER
-        self._termed = self._stuck = self._killed_ranks = self._sick = False
+        self._termed = self._stuck = self._killed_ranks = self._sick = self._lease_over = False
         self._unwritten: dict[str, dict[str, Any]] = {}
         self._out_of_memory_before = _oom_kills()
         self._detail = ""
@@ -131,6 +132,7 @@ class Supervisor:
             self._reap()
             self._read_order()
             now = procfs.boot_ms()
+            self._heed_lease(now)
             mine = self._mine() if self._all_ranks_gone() or now >= self._term_ms else None
             if mine is not None and not mine and self._all_ranks_gone():
                 return self._result()
@@ -179,6 +181,15 @@ class Supervisor:
         self._order = order
         self._bring_forward(order.signal_ms, order.deadline_ms)
 
+    def _heed_lease(self, now: int) -> None:
+        """An at-most-one writer that nobody speaks for any more may have been replaced."""
+        lease = files.read(self._folder / files.LEASE)
+        if lease is None or now < lease["until_ms"] or self._order or self._all_ranks_gone():
+            return
+        self._lease_over = True
+        self._detail = "its agent did not renew the lease of an at-most-one writer"
+        self._bring_forward(now, now + lease["grace_ms"])
+
     # --- who is left -----------------------------------------------------------------------------
 
     def _reap(self) -> None:
@@ -199,7 +210,7 @@ class Supervisor:
         self._codes[rank] = code
         if code != 0 and self._first_failure is None:
             self._first_failure = (code, by_signal)
-            if self._order is not None:
+            if self._order is not None or self._lease_over:
                 return  # in the grace everybody has until its end: others may still save
             now = procfs.boot_ms()
             self._bring_forward(now + FAILURE_TERM_MS, now + FAILURE_KILL_MS)
@@ -225,10 +236,11 @@ class Supervisor:
             or code in (STOPPED_CODE, 128 + self._signal)
             or by_signal == self._signal
         )
+        sick = self._sick or self._lease_over
         return files.Result(
             code=code,
             signal=by_signal,
-            reason="infrastructure" if self._sick else "stopped" if stopped else "exited",
+            reason="infrastructure" if sick else "stopped" if stopped else "exited",
             detail=self._detail or self._explain(by_signal),
             ranks={str(rank): code for rank, code in sorted(self._codes.items())},
         )

@@ -9,6 +9,7 @@ limit), then ends with code `exits`: what a shell script with `sleep` would do.
 """
 
 import json
+import re
 from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
 from fastapi import Request
@@ -70,6 +71,12 @@ def _signal(value: str) -> str:
     return f"{word}{at}{lead}"
 
 
+def _image(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}", value):
+        raise ValueError("an image is named like registry/team/name:tag")
+    return value
+
+
 def _is_unicode(text: str) -> bool:
     """Whether a text can be written: JSON may hold half of a character that needs two."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
@@ -116,6 +123,8 @@ class JobRequest(BaseModel):
     env_compat: list[Literal["torch", "slurm", "jax"]] = ["torch"]
     stop_signal: Annotated[str, AfterValidator(_signal)] = "TERM"
     progress_timeout: PositiveDuration | None = None
+    at_most_one_writer: YesOrNo = False
+    image: Annotated[str, AfterValidator(_image)] | None = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -183,6 +192,8 @@ class JobRequest(BaseModel):
             stop_signal=signal,
             stop_lead_ms=parse_ms(lead) if at else 0,
             progress_timeout_ms=self.progress_timeout,
+            at_most_one_writer=self.at_most_one_writer,
+            container_image=self.image or "",
         )
 
     def _private(self) -> words.Private:

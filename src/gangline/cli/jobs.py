@@ -60,6 +60,13 @@ _REJECTION_WAIT_S: Final = 3.0
 @click.option(
     "--progress-timeout", help="Without a sign of progress for so long, it counts as hung."
 )
+@click.option(
+    "--at-most-one-writer",
+    is_flag=True,
+    default=None,
+    help="It stops by itself on a node that cannot be reached for a minute.",
+)
+@click.option("--image", help="Run it in a container of this image.")
 @click.option("--wait", "wait_for_end", is_flag=True, help="Wait for its end; exit with its code.")
 @click.option("--dry-run", is_flag=True, help="Submit nothing; say when and where it would start.")
 @output_options

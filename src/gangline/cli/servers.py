@@ -262,6 +262,22 @@ class _Seconds(click.ParamType[float]):
     default="",
     help="Who has it may read their output (GANGLINE_LOG_TOKEN).",
 )
+@click.option(
+    "--lease",
+    "lease_s",
+    type=_Seconds(),
+    default="60s",
+    show_default=True,
+    help="So long an at-most-one writer goes on where the log does not hear the node.",
+)
+@click.option(
+    "--lease-grace",
+    "lease_grace_s",
+    type=_Seconds(),
+    default="30s",
+    show_default=True,
+    help="Its grace then. Both together are to be shorter than the policy's lost_after.",
+)
 @click.option("--health-command", default="", help="Run now and then; its failure is a fault.")
 @click.option(
     "--check-command", default="", help="Run before each start; its failure turns the job away."

@@ -10,6 +10,7 @@ from gangline.agents.core.actions import (
     Check,
     Forget,
     Kill,
+    Lease,
     Note,
     Start,
     State,
@@ -36,7 +37,7 @@ from gangline.agents.core.cues import (
 )
 from gangline.agents.core.model import Exit, Key, Member, NodeState, Stage
 from gangline.agents.core.reconcile import step
-from gangline.agents.core.timing import leases, next_wake
+from gangline.agents.core.timing import next_wake
 
 __all__ = [
     "Action",
@@ -53,6 +54,7 @@ __all__ = [
     "Heard",
     "Key",
     "Kill",
+    "Lease",
     "Lost",
     "Member",
     "NodeState",
@@ -69,7 +71,6 @@ __all__ = [
     "Stuck",
     "Tick",
     "Told",
-    "leases",
     "next_wake",
     "step",
 ]

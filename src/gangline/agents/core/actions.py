@@ -29,6 +29,15 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """Let an at-most-one writer run until then, whatever becomes of us; then it has its grace."""
+
+    key: Key
+    until_ms: int
+    grace_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
     """Signal a member's processes and kill them at the deadline. Times: milliseconds since boot."""
 
@@ -68,4 +77,4 @@ class Note:
     text: str
 
 
-Action = Check | Start | Stop | Kill | Forget | State | Note
+Action = Check | Start | Lease | Stop | Kill | Forget | State | Note

@@ -112,7 +112,9 @@ class Diagnosed:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """The log took a heartbeat, or gave a record, now."""
+    """The log took what was sent to it at this time, None for now."""
+
+    at_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

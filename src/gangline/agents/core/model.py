@@ -133,9 +133,9 @@ class NodeState:
 
     genesis, term, seq: of the newest record taken; genesis is empty before the first.
     incarnation: counts the agent's starts. faults: what is broken now. fault_number: counts
-    stated faults, so that each has an id. heard_ms: when the log was last heard. lease_ms,
-    lease_grace_ms: at-most-one writers stop themselves when the log was not heard for the lease,
-    with this grace.
+    stated faults, so that each has an id. heard_ms: when the log last heard us. lease_ms,
+    lease_grace_ms: at-most-one writers stop themselves when we were not heard for the lease, with
+    this grace. renewed_ms: the heard_ms that their supervisors know.
     """
 
     node: str
@@ -146,6 +146,7 @@ class NodeState:
     incarnation: int = 0
     fault_number: int = 0
     heard_ms: int = 0
+    renewed_ms: int = 0
     lease_ms: int = 60_000
     lease_grace_ms: int = 30_000
     members: dict[Key, Member] = field(default_factory=dict)

@@ -61,7 +61,6 @@ def _told(turn: Turn, cue: Told) -> None:
         return
     state = turn.state
     state.genesis, state.term, state.seq = assignment.genesis, assignment.term, assignment.seq
-    state.heard_ms = turn.now_ms
     listed = {Key(order.job, order.attempt): order for order in assignment.members}
     for key in sorted(state.members):
         if key not in listed:
@@ -208,8 +207,11 @@ def _diagnosed(turn: Turn, cue: Diagnosed) -> None:
             turn.clear(gpu, kind)
 
 
-def _heard(turn: Turn, _cue: Heard) -> None:
-    turn.state.heard_ms = turn.now_ms
+def _heard(turn: Turn, cue: Heard) -> None:
+    """Its other side has heard us then, or later: a lease counts from then."""
+    at_ms = turn.now_ms if cue.at_ms is None else min(cue.at_ms, turn.now_ms)
+    turn.state.heard_ms = max(turn.state.heard_ms, at_ms)
+    turn.renew_leases()
 
 
 def _tick(_turn: Turn, _cue: Tick) -> None:

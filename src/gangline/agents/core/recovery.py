@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from gangline.agents.core.actions import Start, State
+from gangline.agents.core.actions import State
 from gangline.agents.core.cues import Found, Presence, Recovered
 from gangline.agents.core.model import BEFORE_START, Exit, Key, Member, Move, Stage
 from gangline.agents.core.turn import UNKILLABLE
@@ -116,7 +116,7 @@ def _take_up(turn: Turn, finding: _Finding) -> None:
     elif finding.presence is Presence.LOST:
         turn.kill(member, verdict="infrastructure", detail="the supervisor of its processes died")
     elif finding.presence is Presence.ABSENT:
-        turn.do(Start(member.order))
+        turn.start(member)
     else:
         _adopt(turn, finding)
 

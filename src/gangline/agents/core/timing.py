@@ -1,7 +1,7 @@
 """What time alone brings about: a program that shows no progress, and a lease that ran out.
 
 The end of a grace is not here: the supervisor of the attempt keeps it, so that it holds while the
-agent is down.
+agent is down. It keeps the lease too, as far as it was last renewed.
 """
 
 from __future__ import annotations
@@ -27,21 +27,13 @@ def on_time(turn: Turn) -> None:
             turn.stop(member, grace_ms=HUNG_GRACE_MS, cause="hung")
         elif (due := _lease_ends_at(turn.state, member)) is not None and turn.now_ms >= due:
             member.verdict = "infrastructure"
-            member.detail = "the log was not heard for the lease of an at-most-one writer"
+            member.detail = "the log did not hear us for the lease of an at-most-one writer"
             turn.stop(member, grace_ms=turn.state.lease_grace_ms, cause="lease")
 
 
 def next_wake(state: NodeState) -> int | None:
     """When time alone would matter next, None for never."""
     return min(_dues(state), default=None)
-
-
-def leases(state: NodeState) -> bool:
-    """Whether a member runs that ends by itself when the log is not heard."""
-    return any(
-        member.live and member.order.spec.launch.at_most_one_writer
-        for member in state.members.values()
-    )
 
 
 def _dues(state: NodeState) -> Iterator[int]:

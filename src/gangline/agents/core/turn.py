@@ -8,7 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from gangline.agents.core.actions import Action, Check, Forget, Kill, Note, Start, State, Stop
+from gangline.agents.core.actions import (
+    Action,
+    Check,
+    Forget,
+    Kill,
+    Lease,
+    Note,
+    Start,
+    State,
+    Stop,
+)
 from gangline.agents.core.model import BEFORE_START, Exit, Member, Move, NodeState, Stage
 from gangline.events.batch import MemberPhase
 from gangline.events.facts import (
@@ -60,9 +70,37 @@ class Turn:
                 continue
             if member.stage is Stage.WAITING:
                 self.check(member)
-            elif member.stage is Stage.READY and member.order.phase is MemberPhase.RUN:
+            elif self._may_start(member):
                 member.move(Move.START)
-                self.do(Start(member.order))
+                self.start(member)
+
+    def _may_start(self, member: Member) -> bool:
+        """Whether it and its gang are ready, and a lease that it needs would not be over soon."""
+        if member.stage is not Stage.READY or member.order.phase is not MemberPhase.RUN:
+            return False
+        heard_ago_ms = self.now_ms - self.state.heard_ms
+        return not _needs_lease(member) or heard_ago_ms < self.state.lease_ms // 2
+
+    def start(self, member: Member) -> None:
+        """Ask for its supervisor."""
+        if _needs_lease(member):
+            self._lease(member)
+        self.do(Start(member.order))
+
+    def renew_leases(self) -> None:
+        """Tell the supervisors of at-most-one writers that we were heard; not all the time."""
+        state = self.state
+        if state.heard_ms - state.renewed_ms < state.lease_ms // 10:
+            return
+        state.renewed_ms = state.heard_ms
+        for key in sorted(state.members):
+            if state.members[key].live and _needs_lease(state.members[key]):
+                self._lease(state.members[key])
+
+    def _lease(self, member: Member) -> None:
+        state = self.state
+        until_ms = state.heard_ms + state.lease_ms
+        self.do(Lease(key=member.key, until_ms=until_ms, grace_ms=state.lease_grace_ms))
 
     def check(self, member: Member) -> None:
         """Look whether it could start; where its port is published already, on that one."""
@@ -195,3 +233,7 @@ class Turn:
         if all(other != gpu for other, _ in self.state.faults):
             fact = FaultCleared(node=self.state.node, gpu=gpu)
             self.do(State(f"{self.state.node}/cleared-{number}", fact))
+
+
+def _needs_lease(member: Member) -> bool:
+    return member.order.spec.launch.at_most_one_writer
