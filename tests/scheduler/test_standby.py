@@ -34,6 +34,40 @@ class Deaf:
         return getattr(self._reader, name)
 
 
+class Watched:
+    """A reader that notes how long it was asked to wait."""
+
+    def __init__(self, reader: Any) -> None:
+        self._reader = reader
+        self.waits_s: list[float] = []
+
+    def poll(self, timeout_s: float, *, limit: int = 1000) -> Sequence[Record]:
+        """What the reader has."""
+        self.waits_s.append(timeout_s)
+        return self._reader.poll(timeout_s, limit=limit)  # type: ignore[no-any-return]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reader, name)
+
+
+def test_a_standby_looks_up_when_the_silence_is_over() -> None:
+    """Not a whole turn later: it waits as long as it may, at last for what is left, never not."""
+    cell = Cell()
+    leader, standby = cell.scheduler("one"), cell.scheduler("two", index=1)
+    cell.led_by(leader)
+    cell.run(leader, standby, ms=1_000)
+    assert standby.standby is not None
+    watching = standby.standby
+    watched = watching._reader = Watched(watching._reader)
+
+    for silent_ms in (0, 2_100, 2_440, 2_500, 9_999):
+        watching._silent_ms = silent_ms
+        watching._looked_ms = cell.clocks.passed_ms
+        watching.turn(0.25)
+
+    assert watched.waits_s == [0.25, 0.25, 0.06, 0.02, 0.02]
+
+
 def test_a_standby_that_is_cut_off_does_not_take_over() -> None:
     """The log's ends tell it that there are beats which it has not read."""
     cell = Cell()

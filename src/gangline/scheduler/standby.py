@@ -28,6 +28,7 @@ HAND_OVER_STEP_MS: Final = 400
 OWN_HAND_OVER_MS: Final = 3_000
 MOST_BACKOFF_MS: Final = 16_000
 LOOK_MS: Final = 500
+LEAST_LOOK_MS: Final = 20
 READ_TRIES: Final = 600
 """Of a twentieth of a second each, for the rest of `decisions` to be read."""
 
@@ -87,7 +88,9 @@ class Standby:
 
     def turn(self, wait_s: float) -> str | None:
         """Read for at most so long; why to take over now, or None to go on watching."""
-        records = self._reader.poll(wait_s)
+        # No longer than silence may still last: meanwhile nobody decides.
+        left_ms = max(LEAST_LOOK_MS, self._needed_ms - self._silent_ms)
+        records = self._reader.poll(min(wait_s, left_ms / 1000))
         now = self._machine.monotonic_ms()
         self._silent_ms += min(now - self._looked_ms, LOOK_MS)
         self._looked_ms = now

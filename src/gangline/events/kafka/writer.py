@@ -163,8 +163,7 @@ class KafkaWriter:
         deadline = time.monotonic() + WRITER_TIMEOUT_S
         while True:
             try:
-                # Connects; else init_transactions looks for a broker only after half a second.
-                producer.list_topics(self._cluster.name(Topic.DECISIONS), ANSWER_TIMEOUT_S)
+                _connect(producer, self._cluster.name(Topic.DECISIONS), until=deadline)
                 # Without a time of ours: others put the client out of step with the broker.
                 producer.init_transactions()
             except KafkaException as error:
@@ -180,6 +179,18 @@ class KafkaWriter:
         if error.code() in FENCED:
             return FencedError(f"a newer {self._role} writes to cell {self._cluster.cell}")
         return CommitUnknownError(f"a commit's outcome is not known: {error.str()}")
+
+
+def _connect(producer: Producer, topic: str, *, until: float) -> None:
+    """Connect to a broker under its own name; KafkaException where there is none.
+
+    Where init_transactions finds no broker it looks again only after half a second. The first
+    answer may come over the connection to the address that we were given, which the client gives up
+    as soon as it knows the broker's name: it shows no number then, and the next one is asked for.
+    """
+    while producer.list_topics(topic, ANSWER_TIMEOUT_S).orig_broker_id < 0:
+        if time.monotonic() > until:
+            return
 
 
 def _transact(producer: Producer, placed: Sequence[Placed]) -> tuple[Sequence[Position], float]:
