@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import Producer
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
+    from gangline.events.log import Record
     from tests.support.kafka_cluster import KafkaCluster
 
 NODES: Final = ("n1", "n2")
@@ -120,18 +121,26 @@ class Company:
         for name, process in self._schedulers.items():
             said = (self._folder / f"{name}.log").read_text(encoding="utf-8").splitlines()
             lines += [f"{name}: ended {process.poll()}", *(line[:400] for line in said[-8:])]
-        return "\n".join(lines)
+        return "\n".join([*lines, *self._standing()])
+
+    def _standing(self) -> Iterator[str]:
+        """Whose fault it is: where our reader stands, and what a new one finds."""
+        job = self.acknowledged[-1] if self.acknowledged else ""
+        yield f"our reader stands at {dict(self._reader.positions())}, answers {self._answers[job]}"
+        try:
+            yield f"ends {dict(self.log.ends([Topic.DECISIONS, Topic.JOBS]))}"
+            yield f"unsettled {dict(self.log.unsettled([Topic.DECISIONS, Topic.JOBS]))}"
+            yield f"a new reader finds {answers_of(self.log)[job]} answers to {job}"
+        except LogError as error:
+            yield f"the log says: {error}"
 
     def _look(self) -> Counter[str]:
         """Read on in `decisions`; how often each job was answered."""
-        for record in self._reader.poll(0):
-            body = codec.decode(record.value).body
-            if isinstance(body, DecisionBatch):
-                for each in map(codec.unpack, body.decisions):
-                    if isinstance(each, d.JobQueued | d.JobRejected):
-                        self._answers[each.job] += 1
-                    elif isinstance(each, d.LeadershipTaken):
-                        self._leader = each.leader
+        for each in decided(self._reader.poll(0)):
+            if isinstance(each, d.JobQueued | d.JobRejected):
+                self._answers[each.job] += 1
+            elif isinstance(each, d.LeadershipTaken):
+                self._leader = each.leader
         return self._answers
 
     # --- who works ----------------------------------------------------------------------------
@@ -176,6 +185,20 @@ class Company:
         envelope = codec.envelope_for(body, id=f"id-{name}", actor="operator:ops")
         value = codec.encode(Event(envelope=envelope, body=body))
         self.log.append([Message(topic=topic, value=value, key=name.encode())])
+
+
+def decided(records: Iterable[Record]) -> Iterator[object]:
+    """All decisions in these records."""
+    for record in records:
+        body = codec.decode(record.value).body
+        if isinstance(body, DecisionBatch):
+            yield from map(codec.unpack, body.decisions)
+
+
+def answers_of(log: KafkaLog) -> Counter[str]:
+    """How often each job is answered in the whole log."""
+    found = decided(read_to_ends(log, {DECISIONS: 0}))
+    return Counter(each.job for each in found if isinstance(each, d.JobQueued | d.JobRejected))
 
 
 # ---------------------------------------------------------------- troubles
@@ -264,13 +287,9 @@ def judge(company: Company) -> None:
     log.writer("scheduler").close()
     report = verify(LogSource(log), core)
     assert report.difference is None, report.difference
-    answers: Counter[str] = Counter()
-    rejected = 0
-    for record in read_to_ends(log, {DECISIONS: 0}):
-        for each in map(codec.unpack, codec.decode(record.value).body.decisions):
-            if isinstance(each, d.JobQueued | d.JobRejected):
-                answers[each.job] += 1
-            rejected += each.count if isinstance(each, d.InputRejected) else 0
+    answers = answers_of(log)
+    found = decided(read_to_ends(log, {DECISIONS: 0}))
+    rejected = sum(each.count for each in found if isinstance(each, d.InputRejected))
     assert {job for job in company.acknowledged if answers[job] != 1} == set()
     assert set(answers.values()) == {1}
     assert rejected >= company.garbage
