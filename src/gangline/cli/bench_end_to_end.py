@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from gangline.cli import local_postgres
 from gangline.cli.local_process import Lifetime
-from gangline.events.bus import open_log
+from gangline.events.bus import brokers_of, open_log
 from gangline.replay.bench_end_to_end import EndToEndSettings, Gauges, bench_end_to_end
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _floor(bus: str, cell: str) -> Iterator[Callable[[], float] | None]:
         return
     from gangline.events.kafka.bare import BareLoop  # noqa: PLC0415 - only where it is asked for
 
-    loop = BareLoop(urlsplit(bus).netloc, cell, environ=os.environ)
+    loop = BareLoop(brokers_of(bus), cell, environ=os.environ)
     try:
         yield loop.round_s
     finally:

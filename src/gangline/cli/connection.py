@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from gangline.events.bus import brokers_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -49,6 +51,11 @@ def bus_url(_: click.Context, parameter: click.Parameter, url: str | None) -> st
             f"a bus is kafka://host:port or postgres://user@host:port/database, not {url!r}",
             param=parameter,
         )
+    if url is not None and url.startswith("kafka://"):
+        try:
+            brokers_of(url)
+        except ValueError as error:
+            raise click.BadParameter(str(error), param=parameter) from error
     return url
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -10,6 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gangline.events.log import Log
+
+_BROKER = re.compile(r"(?:[\w.-]+|\[[\da-fA-F:.]+\])(?::(?P<port>\d+))?", re.ASCII)
+_PORTS = range(1, 65_536)
 
 
 def open_log(url: str, cell: str, *, environ: Mapping[str, str] | None = None) -> Log:
@@ -29,10 +33,25 @@ def open_log(url: str, cell: str, *, environ: Mapping[str, str] | None = None) -
 
         return PostgresLog(url, cell)
     if scheme == "kafka":
-        return _kafka(urlsplit(url).netloc, cell, os.environ if environ is None else environ)
+        return _kafka(brokers_of(url), cell, os.environ if environ is None else environ)
     raise ValueError(
         f"a bus is kafka://host:port, postgres://user@host:port/database or memory://, not {url!r}"
     )
+
+
+def brokers_of(url: str) -> str:
+    """The addresses in `kafka://host:port[,host:port…]`, as Kafka's clients take them.
+
+    `ValueError` for anything else: the client itself would take a port modulo 65,536, and what
+    stands behind the addresses for nothing.
+    """
+    addresses = url.removeprefix("kafka://").removesuffix("/")
+    for address in addresses.split(","):
+        match = _BROKER.fullmatch(address)
+        if match is None or int(match["port"] or 9092) not in _PORTS:
+            wrong = f"{address!r} in it is no broker's address" if addresses else "it names none"
+            raise ValueError(f"brokers are kafka://host:port[,host:port…], not {url!r}: {wrong}")
+    return addresses
 
 
 def _kafka(bootstrap: str, cell: str, environ: Mapping[str, str]) -> Log:

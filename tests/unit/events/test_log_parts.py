@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gangline.events.bus import open_log
+from gangline.events.bus import brokers_of, open_log
 from gangline.events.layout import (
     check_cell,
     check_cursors,
@@ -183,6 +183,46 @@ def test_a_bus_is_chosen_by_its_url() -> None:
         open_log("redis://localhost", "main")
     with pytest.raises(ValueError, match="a cell is named by"):
         open_log("memory://", "no such cell")
+
+
+@pytest.mark.parametrize(
+    ("url", "brokers"),
+    [
+        ("kafka://b1:9092", "b1:9092"),
+        ("kafka://b1", "b1"),
+        (
+            "kafka://b1:9092,b2.example.org:1,10.0.0.7:65535/",
+            "b1:9092,b2.example.org:1,10.0.0.7:65535",
+        ),
+        ("kafka://[::1]:9092", "[::1]:9092"),
+        ("kafka://kafka_1:9092", "kafka_1:9092"),
+    ],
+)
+def test_brokers_are_named_by_address(url: str, brokers: str) -> None:
+    """One or several, as Kafka's clients take them."""
+    assert brokers_of(url) == brokers
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "kafka://",
+        "kafka:b1:9092",
+        "kafka://b1:99999",
+        "kafka://b1:0",
+        "kafka://b1:port",
+        "kafka://b1:9092/topic",
+        "kafka://b1:9092?acks=1",
+        "kafka://user:word@b1:9092",
+        "kafka://b1:9092,",
+        "kafka://b1:9092 ,b2:9092",
+        "kafka://::1:9092",
+    ],
+)
+def test_what_is_no_address_of_a_broker_is_said(url: str) -> None:
+    """The client itself would go to port 34463 for 99999, or wait for nobody."""
+    with pytest.raises(ValueError, match="kafka://host:port"):
+        brokers_of(url)
 
 
 def test_a_position_has_a_public_form() -> None:
