@@ -19,7 +19,7 @@ from gangline.events.log import (
     TopicPartition,
 )
 from gangline.events.reading import read_to_ends
-from tests.support.kafka import CACHE
+from tests.support.kafka import CACHE, no_broker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +38,7 @@ def directory(tmp_path: Path) -> Iterator[Path]:
     try:
         start(tmp_path)
     except LocalServerError as error:
-        pytest.skip(str(error))
+        no_broker(error)
     yield tmp_path
     local_kafka.stop(tmp_path)
 

@@ -20,7 +20,7 @@ from gangline.events.kafka import KafkaLog
 from gangline.events.kafka_acl import Role, kafka_acls
 from gangline.events.log import CommitUnknownError, LogError, Message, Topic
 from gangline.events.reading import from_the_start, read_to_ends
-from tests.support.kafka import CACHE
+from tests.support.kafka import CACHE, no_broker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -86,7 +86,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str]
     try:
         bootstrap = guarded_broker(directory)
     except LocalServerError as error:
-        pytest.skip(str(error))
+        no_broker(error)
     quiet = {"log_level": 0}
     admin = AdminClient({"bootstrap.servers": bootstrap, **credentials("admin"), **quiet})
     bindings = [

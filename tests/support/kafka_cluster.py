@@ -13,11 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import pytest
-
 from gangline.cli import local_kafka
 from gangline.cli.local_process import Lifetime, LocalServerError, free_port
-from tests.support.kafka import CACHE
+from tests.support.kafka import CACHE, no_broker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -125,7 +123,7 @@ class KafkaCluster:
         jars = local_kafka.fetch(CACHE)
         command = [local_kafka._tool("java", "Java 17"), "-cp", f"{jars}/*"]
         command += ["kafka.tools.StorageTool", "format", "-t", self._identity, "-c", str(file)]
-        local_kafka._run(command, folder=folder, log=folder / "kafka.log", within_s=60)
+        local_kafka._run(command, folder=folder, log=folder / "kafka.log", within_s=180)
 
 
 @contextmanager
@@ -135,7 +133,7 @@ def started(directory: Path) -> Iterator[KafkaCluster]:
     try:
         cluster.start()
     except LocalServerError as error:
-        pytest.skip(str(error))
+        no_broker(error)
     else:
         yield cluster
     finally:
