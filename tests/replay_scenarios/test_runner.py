@@ -158,3 +158,11 @@ def test_lost_is_what_is_done_again() -> None:
         "expect j attempts=3 lost=5m resumed_from>45m\n"
     )
     assert play(story) is None
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    """Some editors write one, and lines that end as theirs do."""
+    path = tmp_path / "windows.scn"
+    path.write_bytes("\ufefffleet spines=1 blocks=1 nodes=1 gpus=8\r\n\trun 1m\r\n".encode())
+
+    assert run_files([path], io.StringIO()) == 0

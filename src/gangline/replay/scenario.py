@@ -50,7 +50,7 @@ def run_files(paths: Sequence[str | Path], out: TextIO, *, core: Core | None = N
 def _run_path(path: Path, core: Core | None) -> tuple[int, str]:
     """The exit code and the line of one file."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         return BAD_INPUT, f"{path}: expected a scenario file, got {error.strerror}"
     except UnicodeDecodeError as error:

@@ -59,7 +59,7 @@ class Scene:
         known = self.tally.jobs.get(place.job)
         nodes = known.nodes if known is not None else ()
         if place.member >= len(nodes):
-            count = f"{len(nodes)} nodes" if nodes else "no place yet"
+            count = f"{len(nodes)} node{'s' * (len(nodes) > 1)}" if nodes else "no place yet"
             raise Unmet(f"a node {place}", f"{place.job} with {count}")
         return nodes[place.member]
 
