@@ -96,7 +96,7 @@ def test_no_file_is_no_pass() -> None:
         ("expect team a used=25 queued=1", "expected team a used=25, got used=24"),
         ("expect fleet held=8 free=8", "expected fleet held=8, got held=24"),
         ("expect total preemptions=1", "expected total preemptions=1, got preemptions=0"),
-        ("fail j#3", "expected a node j#3, got j with 1 nodes"),
+        ("fail j#3", "expected a node j#3, got j with 1 node"),
         ("cordon late#0", "expected a node late#0, got late with no place yet"),
         ("run until late running max=1h", "expected late running within 1h, got queued"),
     ],
