@@ -5,205 +5,23 @@ What was lost is read from the training program's own log of steps, not from wha
 
 from __future__ import annotations
 
-import json
-import os
 import random
-import re
 import signal
-import subprocess
-import sys
-import tempfile
 import time
-from functools import partial
-from itertools import pairwise
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from gangline.agents import procfs
-from gangline.cli import local_kafka, local_postgres, local_process
-from gangline.cli import stack as stacks
-from gangline.cli.local_process import free_port
-from gangline.client import Client, GanglineError, JobSpec
+from tests.integration.training import MOST_LOST, RANKS, STEP_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable
+
+    from tests.integration.training import Training
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-ROOT: Final = Path(__file__).resolve().parents[2]
-RANKS: Final = 4
-STEP_S: Final = 0.1
-INTERVAL_S: Final = 1.0
-MOST_LOST: Final = int(INTERVAL_S / STEP_S) + 2
-"""Steps of one interval; and the one in which it is found due, and the one under way."""
-
 LOST_AFTER_S: Final = 15
-
-
-class Step(NamedTuple):
-    """A line of the program's own log: written when the step was done."""
-
-    attempt: int
-    rank: int
-    step: int
-
-
-class Training:
-    """A stack, and on it one gang of four ranks on two nodes, saving every second."""
-
-    def __init__(self, folder: Path, bus: str, *, agents: int = 2, **policy: int) -> None:
-        self.folder = folder
-        self.log = folder / "steps"
-        self.done = folder / "done"
-        self.plan = stacks.Plan(
-            directory=folder, port=free_port(), agents=agents, gpus=2, heartbeat_s=1.0, bus=bus,
-            policy=policy,
-        )  # fmt: skip
-        self.stack = stacks.up(self.plan)
-
-    def submit(self) -> None:
-        """Start it."""
-        program = [sys.executable, str(ROOT / "examples/train_counter.py")]
-        words = ["--steps", "1000000", "--step-s", str(STEP_S), "--step-log", str(self.log)]
-        words += ["--checkpoint-every", str(INTERVAL_S), "--until", str(self.done)]
-        spec = JobSpec(
-            team="a", gpus=RANKS, gpus_per_node=2, command=program + words, launcher="per-gpu",
-            checkpoint=f"{INTERVAL_S:g}s", retries=10,
-        )  # fmt: skip
-        with Client(self.stack.url) as client:
-            client.request("PUT", "/v1/teams/a", body={"guaranteed": RANKS})
-            client.submit(spec, key="train")
-
-    def mend(self) -> None:
-        """What an operator's process manager does: start again what is dead."""
-        deadline = time.monotonic() + 120
-        while True:
-            try:
-                self.stack = stacks.up(self.plan)
-            except (stacks.StackError, GanglineError, local_process.LocalServerError):
-                assert time.monotonic() < deadline
-            else:
-                return
-
-    def steps(self) -> list[Step]:
-        """All steps, in the order in which they were done."""
-        lines = self.log.read_text().split("\n")[:-1] if self.log.exists() else []
-        return [Step(*map(int, line.split())) for line in lines]
-
-    def last(self) -> Step:
-        """Rank 0's last step."""
-        return [step for step in self.steps() if step.rank == 0][-1]
-
-    def advance(self, steps: int, *, attempt: int = 0, within_s: float = 180) -> None:
-        """Wait until it has done so many more steps, in this attempt or a later one."""
-        before = self.last() if self.steps() else Step(0, 0, 0)
-        deadline = time.monotonic() + within_s
-        while True:
-            if self.steps():
-                last = self.last()
-                same = last.attempt == before.attempt
-                gone = last.step - before.step if same else last.step
-                if last.attempt >= attempt and (gone >= steps or not same):
-                    return
-            assert time.monotonic() < deadline, f"no progress after {before}"
-            time.sleep(0.05)
-
-    # --- who can be killed ------------------------------------------------------------------------
-
-    def kill(self, name: str) -> None:
-        """`kill -9` one of the stack's processes."""
-        self.stack.running[name].send(signal.SIGKILL)
-
-    def kill_database(self) -> None:
-        """Of the views; on the embedded bus it is the log too."""
-        server = json.loads((self.folder / "postgres" / "server.json").read_text())
-        postmaster = Path(server["home"]) / "data" / "postmaster.pid"
-        os.kill(int(postmaster.read_text().split()[0]), signal.SIGKILL)
-
-    def kill_broker(self) -> None:
-        """Of Kafka."""
-        broker = local_kafka.find(self.folder / "kafka")
-        assert broker is not None
-        os.kill(broker.pid, signal.SIGKILL)
-
-    def kill_rank(self, rank: int) -> None:
-        """One process of the gang, as the kernel does when memory runs out."""
-        (pid,) = self.processes(RANK=rank)
-        os.kill(pid, signal.SIGKILL)
-
-    def processes(self, **having: int) -> list[int]:
-        """Its processes that have these variables."""
-        pids = [pid for some in procfs.tokens().values() for pid in some]
-        return [pid for pid in pids if _is_ours(pid, str(self.log), having)]
-
-    # --- judges -----------------------------------------------------------------------------------
-
-    def attempts(self) -> list[int]:
-        """The attempts that did steps."""
-        return sorted({step.attempt for step in self.steps()})
-
-    def nodes(self) -> list[str]:
-        """Where it runs, in order of ranks."""
-        with Client(self.stack.url) as client:
-            seats = client.job("train")["attempts_list"][-1]["seats"]
-        return list(dict.fromkeys(seat["node"] for seat in seats))
-
-    def judge(self, *, most_lost: int = MOST_LOST) -> None:
-        """Nothing was done twice at once, and little was done again."""
-        steps = self.steps()
-        assert [s.attempt for s in steps] == sorted(s.attempt for s in steps), "two ran at once"
-        assert len(set(steps)) == len(steps)
-        own = [step for step in steps if step.rank == 0]
-        for before, after in pairwise(own):
-            if before.attempt == after.attempt:
-                assert after.step == before.step + 1
-            else:
-                assert 0 <= before.step + 1 - after.step <= most_lost, (before, after)
-
-    def finish(self) -> int:
-        """Let it end by itself; the model that it then has."""
-        self.done.touch()
-        with Client(self.stack.url) as client:
-            assert client.wait("train", timeout_s=120) == 0
-        logs = [path.read_text() for path in self.folder.glob("agents/*/attempts/*/rank-0.out")]
-        said = re.search(r"is done: (\d+) steps, model (\d+)", "".join(logs))
-        assert said is not None
-        assert int(said.group(2)) == undisturbed(int(said.group(1)))
-        return int(said.group(1))
-
-
-def undisturbed(steps: int) -> int:
-    """The model after so many steps of which none was lost or done twice."""
-    model = 0
-    for step in range(1, steps + 1):
-        model = (model * 31 + step * sum(range(1, RANKS + 1))) % 1_000_000_007
-    return model
-
-
-def _is_ours(pid: int, log: str, having: Mapping[str, int]) -> bool:
-    try:
-        command = Path(f"/proc/{pid}/cmdline").read_text()
-        environment = Path(f"/proc/{pid}/environ").read_text().split("\0")
-    except OSError:
-        return False
-    if log not in command or "train_counter" not in command:
-        return False
-    return all(f"{name}={value}" in environment for name, value in having.items())
-
-
-@pytest.fixture
-def make_training() -> Iterator[Callable[..., Training]]:
-    """Bring up a stack on a bus; taken down and away at the end."""
-    folder = Path(tempfile.mkdtemp(prefix="gangline-faults-"))
-    folder.chmod(0o711)  # Postgres runs as another account where the tests run as root
-    try:
-        yield partial(Training, folder)
-    finally:
-        stacks.down(folder)
-        local_postgres.remove(folder / "postgres")
-        subprocess.run(["rm", "-rf", str(folder)], check=True)
 
 
 @pytest.mark.parametrize("bus", ["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])

@@ -28,6 +28,7 @@ class KafkaProxy(Proxy):
         self._us = host.encode() + _LENGTH.pack(self.port)
         self._hold = False
         self._cut = False
+        self._parted = False
         self._lock = threading.Lock()
         self._up: dict[Link, bytes] = {}
         self._down: dict[Link, bytes] = {}
@@ -64,8 +65,19 @@ class KafkaProxy(Proxy):
             with contextlib.suppress(OSError):
                 link.server.sendall(data)
 
+    def part(self) -> None:
+        """From now on nothing gets through either way, and nobody is told: a partition."""
+        self._parted = True
+
+    def heal(self) -> None:
+        """Let everything through again; what was connected has to connect anew."""
+        self.cut_all()
+        self._parted = False
+
     def client_said(self, link: Link, data: bytes) -> bytes:
         """Look at each whole request."""
+        if self._parted:
+            return b""
         frames, self._up[link] = _frames(self._up.get(link, b"") + data)
         passed = b""
         with self._lock:
@@ -84,6 +96,8 @@ class KafkaProxy(Proxy):
 
     def server_said(self, link: Link, data: bytes) -> bytes:
         """Put our address in the place of the broker's."""
+        if self._parted:
+            return b""
         frames, self._down[link] = _frames(self._down.get(link, b"") + data)
         return b"".join(frame.replace(self._broker, self._us) for frame in frames)
 

@@ -16,7 +16,7 @@ from typing import Final
 from urllib.parse import quote
 
 from gangline.agents import plan as files
-from gangline.agents import procfs
+from gangline.agents import procfs, untrusted
 from gangline.agents.core import Exit, Key
 from gangline.agents.watch import Watch
 from gangline.events import codec
@@ -66,7 +66,7 @@ class Attempt:
     def attach(self) -> bool:
         """Find its supervisor by its own word, else by the token; whether it lives."""
         who = self._stated_identity()
-        if who is None and not (self.folder / files.SUPERVISOR).exists():
+        if who is None and not untrusted.is_there(self.folder / files.SUPERVISOR):
             who = next(filter(None, map(procfs.identity, procfs.with_token(self.token))), None)
         self.handle = None if who is None else procfs.open_identity(who)
         return self.handle is not None
@@ -79,7 +79,7 @@ class Attempt:
 
     def order(self, order: files.Order) -> None:
         """Tell its supervisor when to stop; the file stands even if nobody reads it now."""
-        files.write(
+        files.write_surely(
             self.folder / files.ORDER,
             {
                 "signal": order.signal,

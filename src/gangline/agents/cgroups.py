@@ -10,6 +10,10 @@ from __future__ import annotations
 import contextlib
 import os
 from pathlib import Path
+from typing import Final
+
+MOST_PROCESSES: Final = 16_384
+"""Processes and threads of an attempt on a node."""
 
 
 def make(parent: Path, name: str) -> Path | None:
@@ -22,7 +26,16 @@ def make(parent: Path, name: str) -> Path | None:
                 return None
     except OSError:
         return None
+    _limit(group)
     return group
+
+
+def _limit(group: Path) -> None:
+    """A fork bomb hits this before it hits the machine, where the kernel counts for us."""
+    with contextlib.suppress(OSError):
+        for folder in (group.parent, group):
+            (folder / "cgroup.subtree_control").write_text("+pids")
+        (group / "ranks/pids.max").write_text(str(MOST_PROCESSES))
 
 
 def enter(group: str, part: str) -> None:

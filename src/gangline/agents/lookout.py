@@ -11,6 +11,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import structlog
+
 from gangline.agents import procfs
 from gangline.agents.core import Cue, Key
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gangline.agents.watch import Marker, Watch
+
+_log = structlog.get_logger(__name__)
 
 _WORKERS: Final = 8
 PATIENCE_S: Final = 10.0
@@ -94,4 +98,8 @@ class Lookout:
     def _take(self, look: _Look, key: Key) -> list[Cue]:
         del self._looks[key]
         self._next_s[key] = look.began_s + self._interval_s
-        return look.future.result()
+        try:
+            return look.future.result()
+        except Exception as error:  # noqa: BLE001 - whatever a job has put there is its own affair
+            _log.error("look_failed", job=key.job, attempt=key.attempt, error=repr(error))
+            return []

@@ -50,6 +50,22 @@ def write(path: Path, value: dict[str, Any], *, mode: int = 0o600) -> None:
     procfs.write_whole(path, json.dumps(value, indent=1).encode(), mode=mode)
 
 
+def write_surely(path: Path, value: dict[str, Any]) -> None:
+    """The same in a folder that its job may have removed or closed, where it runs as our user."""
+    try:
+        write(path, value)
+    except (FileNotFoundError, PermissionError):
+        mend(path.parent)
+        write(path, value)
+
+
+def mend(folder: Path) -> None:
+    """Have the folder of an attempt back, as far as that can be."""
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o711)
+        folder.chmod(0o711)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankPlan:
     """One process to start.
@@ -70,8 +86,9 @@ class Plan:
 
     cleanup: a command to run when all is over (a container's removal), empty for none. log_bytes,
     log_files: when an output file is rotated, and how many old ones are kept. cgroup: a folder of
-    cgroup v2 to live in, empty for none. checkpoints: the folder to save in, made for the user.
-    stuck_ms: how long after the first SIGKILL whoever is left counts as unkillable.
+    cgroup v2 to live in, empty for none. checkpoints: the folder to save in, made for the user;
+    checkpoints_named: by the user, as the job itself named its root. stuck_ms: how long after the
+    first SIGKILL whoever is left counts as unkillable.
     """
 
     token: str
@@ -83,6 +100,7 @@ class Plan:
     log_files: int = 3
     cgroup: str = ""
     checkpoints: str = ""
+    checkpoints_named: bool = False
     stuck_ms: int = 60_000
 
     def save(self, folder: Path) -> None:
@@ -130,7 +148,7 @@ class Result:
 
     def save(self, folder: Path) -> None:
         """Write it for good."""
-        write(folder / RESULT, {"version": VERSION, **asdict(self)})
+        write_surely(folder / RESULT, {"version": VERSION, **asdict(self)})
 
 
 def tell(err: Path, words: str) -> None:

@@ -62,6 +62,7 @@ class Planner:
             stuck_ms=int(self._settings.stuck_s * 1000),
             cgroup=str(self.make_cgroup(folder) or ""),
             checkpoints=str(self.checkpoint_folder(order)),
+            checkpoints_named=ROOT_VARIABLE in run.env,
         )
 
     def _ranks(
@@ -118,6 +119,6 @@ class Planner:
         root = self._settings.checkpoint_root
         with contextlib.suppress(PrivateError):
             run = open_private(order.spec.private, self._unseal)
-            root = Path(run.env.get(ROOT_VARIABLE, root))
+            root = Path(run.workdir or "/") / run.env.get(ROOT_VARIABLE, root)
         job, attempt = folder_name(Key(order.job, order.attempt)).rsplit(".", 1)
         return root / job / f"attempt-{attempt}"

@@ -16,7 +16,7 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gangline.agents import gpus, machine
+from gangline.agents import gpus, machine, untrusted
 from gangline.agents.core import Checked, Key
 from gangline.agents.environment import FAMILIES, LAUNCHERS
 from gangline.agents.health import WHOLE_NODE, of_command
@@ -115,13 +115,15 @@ def _users_problem(order: AssignedMember, unseal: Callable[[Private], bytes] | N
     except PrivateError as error:
         return str(error)
     if launch.container_image:
-        return ""
+        # Before the image stand options, and a name that begins like one would be one.
+        wrong = launch.container_image.startswith("-")
+        return "an image is named like registry/team/name:tag" if wrong else ""
     return _run_problem(run)
 
 
 def _run_problem(run: Run) -> str:
-    if run.workdir and not Path(run.workdir).is_dir():
-        return "its working directory does not exist on this node"
+    if run.workdir and not (untrusted.is_there(Path(run.workdir)) and Path(run.workdir).is_dir()):
+        return "its working directory does not exist on this node, or may not be looked at"
     if run.user:
         try:
             uid = pwd.getpwnam(run.user).pw_uid

@@ -51,7 +51,7 @@ def open_private(private: Private, unseal: Callable[[Private], bytes] | None = N
         raise PrivateError(str(error)) from None
     try:
         plain = json.loads(clear)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise PrivateError("its private part is no JSON") from None
     if not isinstance(plain, dict):
         raise PrivateError("its private part is no JSON object")
@@ -64,11 +64,11 @@ def open_private(private: Private, unseal: Callable[[Private], bytes] | None = N
 
 
 def _argv(command: Any) -> tuple[str, ...]:  # noqa: ANN401 - anything may stand in JSON
-    if isinstance(command, str) and command.strip():
+    if isinstance(command, str) and command.strip() and _is_plain(command):
         words = command.split()
         simple = not _SHELL_SIGNS & set(command) and words[0] not in _BUILTINS
         return tuple(words) if simple else ("/bin/sh", "-c", command)
-    if isinstance(command, list) and command and all(isinstance(word, str) for word in command):
+    if isinstance(command, list) and command and all(map(_is_plain, command)):
         return tuple(command)
     raise PrivateError("it has no command: a text, or a list of words")
 
@@ -79,13 +79,20 @@ def _env(env: Any) -> dict[str, str]:  # noqa: ANN401 - as above
     if not isinstance(env, Mapping):
         raise PrivateError("its env is no object of texts")
     for name, value in env.items():
-        if not isinstance(value, str) or not name or "=" in name or "\0" in name + value:
+        if not name or "=" in name or not (_is_plain(name) and _is_plain(value)):
             raise PrivateError("its env is no object of texts")
     return dict(env)
 
 
 def _text(plain: Mapping[str, Any], name: str) -> str:
     value = plain.get(name) or ""
-    if not isinstance(value, str) or "\0" in value:
+    if not _is_plain(value):
         raise PrivateError(f"its {name} is no text")
     return value
+
+
+def _is_plain(text: object) -> bool:
+    """Whether it can be handed to a process: JSON may hold NUL, and halves of characters."""
+    return isinstance(text, str) and not any(
+        character == "\0" or "\ud800" <= character <= "\udfff" for character in text
+    )

@@ -8,7 +8,6 @@ tokens in /proc.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import queue
 import select
@@ -21,8 +20,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import structlog
+
 import gangline
-from gangline.agents import cgroups, environment, preflight, procfs, supervisor
+from gangline.agents import cgroups, environment, preflight, procfs, supervisor, untrusted
 from gangline.agents import plan as files
 from gangline.agents.attempts import Attempt, folder_name, note_refused, read_intent, write_intent
 from gangline.agents.core import (
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from gangline.events.batch import AssignedMember
     from gangline.events.facts import CheckpointSaved
     from gangline.events.spec import Private
+
+_log = structlog.get_logger(__name__)
 
 _FAST_S: Final = 0.05
 _REBOOTED: Final = files.Result(
@@ -105,7 +108,26 @@ class ProcessExecutor:
             found[key] = self._found(attempt, intent.order)
             if found[key].presence not in (Presence.ENDED, Presence.ABSENT):
                 self._attempts[key] = attempt
+        self._kill_strays()
         return tuple(found[key] for key in sorted(found))
+
+    def _kill_strays(self) -> None:
+        """Kill what supervisors of ours run of which we know nothing any more.
+
+        A job that runs as our user may have removed its attempt's folder: it is to be gone before
+        its member counts as gone.
+        """
+        for token, pids in procfs.tokens().items():
+            if any(map(self._is_stray, pids)):
+                _log.error("stray", pids=pids)
+                _kill_all(token, within_s=self._settings.stuck_s)
+
+    def _is_stray(self, pid: int) -> bool:
+        """Whether it is a supervisor below our folder, of an attempt that is not there."""
+        words = procfs.command(pid)
+        if supervisor.__name__ not in words or not words[-1].startswith(f"{self._root}/"):
+            return False
+        return read_intent(Path(words[-1])) is None
 
     def _found(self, attempt: Attempt, order: AssignedMember) -> Found:
         presence = self._presence(attempt)
@@ -125,7 +147,7 @@ class ProcessExecutor:
         if attempt.attach():
             attempt.started = attempt.started_ms() > 0
             return Presence.RUNNING if attempt.started else Presence.STARTING
-        if (attempt.folder / files.SUPERVISOR).exists():
+        if untrusted.is_there(attempt.folder / files.SUPERVISOR):
             attempt.lost = True
             # It may have ended just now, between the two looks.
             return Presence.ENDED if attempt.exit() is not None else Presence.LOST
@@ -180,7 +202,7 @@ class ProcessExecutor:
             how = files.Result(code=preflight.NOT_EXECUTABLE, detail=str(error))
             note_refused(folder, environment.first_rank(order), how)
         except OSError as error:
-            if error.errno == errno.ENOSPC:
+            if error.errno in procfs.DISK_FULL:
                 raise
             detail = f"cannot start its supervisor: {error}"
             files.Result(code=0, reason="infrastructure", detail=detail).save(folder)
@@ -204,21 +226,15 @@ class ProcessExecutor:
     def lease(self, lease: Lease) -> None:
         """Tell its supervisor until when it may go on; its folder may not be there yet."""
         folder = self._root / folder_name(lease.key)
-        folder.mkdir(exist_ok=True, mode=0o711)
         plain = {"until_ms": lease.until_ms, "grace_ms": lease.grace_ms}
-        files.write(folder / files.LEASE, plain)
+        files.write_surely(folder / files.LEASE, plain)
 
     def stop(self, stop: Stop) -> None:
         """Give it its grace: the notice file now, the signal and the kill at their times."""
         attempt = self._attempts.get(stop.key)
         if attempt is None:
             return
-        left_s = max(0, stop.deadline_ms - procfs.boot_ms()) / 1000
-        files.write(
-            attempt.folder / files.OPEN_FOLDER / files.NOTICE,
-            {"cause": stop.cause, "grace_s": left_s, "deadline_unix_s": time.time() + left_s},
-            mode=0o644,
-        )
+        _notify(attempt.folder / files.OPEN_FOLDER / files.NOTICE, stop)
         number = getattr(signal, f"SIG{stop.signal}", signal.SIGTERM)
         attempt.order(
             files.Order(
@@ -280,7 +296,7 @@ class ProcessExecutor:
         if how is not None:
             return cues + self._end(attempt, how)
         cues += self._watched(attempt)
-        if (attempt.folder / files.STUCK).exists() and not attempt.stuck:
+        if not attempt.stuck and untrusted.is_there(attempt.folder / files.STUCK):
             attempt.stuck = True
             cues.append(Stuck(attempt.key, f"processes of {attempt.key.job} survive SIGKILL"))
         if not lives and not attempt.lost:
@@ -378,3 +394,23 @@ class ProcessExecutor:
                 attempt.child.returncode = 0  # it runs on, and that is no mistake
         os.close(self._wake_read)
         os.close(self._wake_write)
+
+
+def _notify(path: Path, stop: Stop) -> None:
+    """Put the notice there, if its job lets us: the folder is the job's own."""
+    left_s = max(0, stop.deadline_ms - procfs.boot_ms()) / 1000
+    plain = {"cause": stop.cause, "grace_s": left_s, "deadline_unix_s": time.time() + left_s}
+    try:
+        files.write(path, plain, mode=0o644)
+    except OSError as error:
+        if error.errno in procfs.DISK_FULL:
+            raise
+        _log.warning("no_notice", path=str(path), error=str(error))
+
+
+def _kill_all(token: str, *, within_s: float) -> None:
+    """Until nobody carries it."""
+    deadline_s = time.monotonic() + within_s
+    while (left := procfs.with_token(token)) and time.monotonic() < deadline_s:
+        procfs.send_all(left, signal.SIGKILL, still=lambda pid: procfs.has_token(pid, token))
+        time.sleep(_FAST_S)

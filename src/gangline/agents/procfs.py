@@ -9,7 +9,9 @@ library only: the supervisor imports this too.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import errno
 import os
 import signal
 import time
@@ -22,7 +24,10 @@ if TYPE_CHECKING:
 
 TOKEN_VARIABLE: Final = "GANGLINE_ATTEMPT_TOKEN"  # noqa: S105 - the name of it, not one
 _PR_SET_CHILD_SUBREAPER: Final = 36
+_WHOLE_GROUP: Final = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP
 _PROC: Final = Path("/proc")
+DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""What a disk says that will take more when somebody has made room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +114,15 @@ def token_of(pid: int) -> str:
     return next(found, prefix)[len(prefix) :].decode(errors="replace")
 
 
+def command(pid: int) -> list[str]:
+    """The words of its command line, empty for nobody."""
+    try:
+        text = (_PROC / str(pid) / "cmdline").read_bytes()
+    except OSError:
+        return []
+    return [word.decode(errors="replace") for word in text.split(b"\0")[:-1]]
+
+
 def with_token(token: str) -> list[int]:
     """Everybody who carries this token, but ourselves. Zombies carry nothing any more."""
     return [pid for pid in pids() if pid != os.getpid() and has_token(pid, token)]
@@ -165,6 +179,16 @@ def send_all(targets: Iterable[int], number: int, *, still: Callable[[int], bool
     return sum(send(pid, number, still=still) for pid in targets)
 
 
+def kill_groups(leaders: Iterable[int]) -> None:
+    """Kill process groups whole, whoever is just being forked too. leaders: pidfds of theirs.
+
+    A pidfd names its group for good, also when the leader is gone; kernels before 6.9 refuse.
+    """
+    for handle in leaders:
+        with contextlib.suppress(OSError):
+            signal.pidfd_send_signal(handle, signal.SIGKILL, None, _WHOLE_GROUP)
+
+
 def open_identity(who: Identity) -> int | None:
     """A pidfd of exactly this process, None when it is gone; the caller closes it."""
     if who.boot_id != boot_id():
@@ -192,7 +216,9 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o600) -> None:
     Temporary file, fsync, rename, fsync of the folder.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    # Others may write into the folder of a job: what they left under this name is not followed.
+    temporary.unlink(missing_ok=True)
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
     with os.fdopen(handle, "wb") as file:
         os.fchmod(handle, mode)
         file.write(data)

@@ -10,7 +10,6 @@ logs. Whatever dies, the members run on: on a clean stop too.
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import os
 import queue
@@ -55,7 +54,6 @@ if TYPE_CHECKING:
 
 _IDLE_S: Final = 1.0
 _RESERVE_BYTES: Final = 4 * 1024 * 1024
-_DISK_TROUBLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _PRUNE_S: Final = 3600.0
 _LAST_DELIVERY_S: Final = 3.0
 
@@ -208,7 +206,7 @@ class Agent:
             try:
                 return work()
             except OSError as error:
-                if error.errno not in _DISK_TROUBLE or self._stopping.is_set():
+                if error.errno not in procfs.DISK_FULL or self._stopping.is_set():
                     raise
                 _log.error("disk_refuses", error=str(error), folder=str(self._settings.folder))
                 self._reserve.unlink(missing_ok=True)

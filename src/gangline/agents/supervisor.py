@@ -32,14 +32,19 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gangline.agents import cgroups, procfs
 from gangline.agents import plan as files
 from gangline.agents.rotation import rotate
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 TICK_MS: Final = 1000
 KILL_TICK_MS: Final = 50
+MOST_STOPS: Final = 50
+MOST_REAPED: Final = 1000
 FAILURE_TERM_MS: Final = 5_000
 FAILURE_KILL_MS: Final = 10_000
 LEFTOVER_KILL_MS: Final = 2_000
@@ -60,6 +65,7 @@ class Supervisor:
         self._plan = plan
         self._ranks: dict[int, int] = {}
         self._codes: dict[int, int] = {}
+        self._leaders: list[int] = []
         self._first_failure: tuple[int, int] | None = None
         self._order: files.Order | None = None
         self._signal: int = signal.SIGTERM
@@ -80,7 +86,7 @@ class Supervisor:
         for rank in self._plan.ranks:
             try:
                 self._ranks[self._spawn(rank)] = rank.rank
-            except (OSError, KeyError, subprocess.SubprocessError) as error:
+            except (OSError, KeyError, ValueError, subprocess.SubprocessError) as error:
                 self._detail = f"cannot start rank {rank.rank}: {error}"
                 self._sick = isinstance(error, OSError) and error.errno in _MACHINE_TROUBLE
                 files.tell(Path(rank.err), self._detail)
@@ -122,6 +128,7 @@ class Supervisor:
             os.close(err)
         # We reap by ourselves; it must not look for its child when it is collected.
         process.returncode = 0
+        self._leaders.append(os.pidfd_open(process.pid))
         return process.pid
 
     # --- the loop --------------------------------------------------------------------------------
@@ -159,13 +166,26 @@ class Supervisor:
         if now >= self._kill_ms:
             self._killed_ranks = self._killed_ranks or not self._all_ranks_gone()
             cgroups.kill(self._plan.cgroup)
-            procfs.send_all(mine, signal.SIGKILL, still=self._is_mine)
+            procfs.kill_groups(self._leaders)
+            procfs.send_all(self._stopped(mine), signal.SIGKILL, still=self._is_mine)
             if now >= self._kill_ms + self._plan.stuck_ms and not self._stuck:
                 self._stuck = True
                 self._put(files.STUCK, {"version": files.VERSION, "pids": mine})
         elif now >= self._term_ms and not self._termed:
             self._termed = True
             procfs.send_all(mine, self._signal, still=self._is_mine)
+
+    def _stopped(self, mine: list[int]) -> list[int]:
+        """Stop everybody first, whoever is born meanwhile too: who forks fast outruns a kill."""
+        stopped: set[int] = set()
+        for _ in range(MOST_STOPS):
+            born = set(mine) - stopped
+            if not born:
+                break
+            procfs.send_all(sorted(born), signal.SIGSTOP, still=self._is_mine)
+            stopped |= born
+            mine = self._mine()
+        return sorted(stopped | set(mine))
 
     def _bring_forward(self, term_ms: int, kill_ms: int) -> None:
         """Stop at these times at the latest; a time that stands is never put off."""
@@ -193,7 +213,8 @@ class Supervisor:
     # --- who is left -----------------------------------------------------------------------------
 
     def _reap(self) -> None:
-        while True:
+        """Some of the dead; not all, as who forks fast enough would keep us here for ever."""
+        for _ in range(MOST_REAPED):
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
@@ -254,8 +275,8 @@ class Supervisor:
         return ""
 
     def _rotate_logs(self) -> None:
-        for rank in self._plan.ranks:
-            for path in (rank.out, rank.err):
+        for path in (path for rank in self._plan.ranks for path in (rank.out, rank.err)):
+            with contextlib.suppress(OSError):
                 rotate(Path(path), above=self._plan.log_bytes, keep=self._plan.log_files)
 
 
@@ -317,12 +338,42 @@ def _lock(folder: Path) -> int | None:
 def _make_folders(folder: Path, plan: files.Plan) -> None:
     """What the job's own user may write. A disk that refuses is for the program to find out."""
     with contextlib.suppress(OSError, KeyError):
-        if plan.checkpoints:
-            Path(plan.checkpoints).mkdir(parents=True, exist_ok=True)
         user, group, _ = _user_of(plan.user)
         if user is not None and group is not None:
             os.chown(folder / files.OPEN_FOLDER, user, group)
-            os.chown(plan.checkpoints, user, group)
+        if plan.checkpoints:
+            _make_checkpoints(plan)
+
+
+def _make_checkpoints(plan: files.Plan) -> None:
+    """The folder to save in.
+
+    Where the job named the root, its user makes it, without our rights: links may lead anywhere.
+    """
+    user, group, groups = _user_of(plan.user)
+    if user is None or group is None:
+        Path(plan.checkpoints).mkdir(parents=True, exist_ok=True)
+    elif plan.checkpoints_named and os.geteuid() == 0:
+        with _as(user, group, groups or []):
+            Path(plan.checkpoints).mkdir(parents=True, exist_ok=True)
+    else:
+        Path(plan.checkpoints).mkdir(parents=True, exist_ok=True)
+        os.chown(plan.checkpoints, user, group, follow_symlinks=False)
+
+
+@contextlib.contextmanager
+def _as(user: int, group: int, groups: list[int]) -> Iterator[None]:
+    """What is done to files is done by this user."""
+    before = os.getgroups()
+    os.setgroups(groups)
+    os.setegid(group)
+    os.seteuid(user)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+        os.setgroups(before)
 
 
 def supervise(folder: Path) -> None:

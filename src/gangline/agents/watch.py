@@ -82,9 +82,7 @@ class Watch:
 
     def _last_sign(self) -> float:
         """The progress file's time if the program ever touched it, else its output's."""
-        if self.progress.exists():
-            return _modified_s(self.progress)
-        return max(map(_modified_s, self.signs), default=0.0)
+        return _modified_s(self.progress) or max(map(_modified_s, self.signs), default=0.0)
 
 
 def mark_recorded(checkpoint: Path, step: int) -> None:
