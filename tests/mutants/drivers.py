@@ -88,6 +88,14 @@ def _nothing_is_new(right: Any, self: Any) -> None:
     self._taken.extend(taken)
 
 
+def _knows_all_versions(right: Any, step: Any, **_more: Any) -> Any:
+    return right(step, logic_version=99)
+
+
+def _upgrades_in_silence(_right: Any, self: Any, _now_ms: int) -> None:
+    self.follower.logic_version = self._core.LOGIC_VERSION
+
+
 def _lost_is_kept(right: Any, self: Any, decision: Any, now_ms: int) -> None:
     if hasattr(decision, "lost_gpu_ms"):
         decision = replace(decision, lost_gpu_ms=-decision.lost_gpu_ms)
@@ -194,6 +202,21 @@ MUTANTS: Final = (
                 replace(header, link=header.link._replace(digest=b"")), *args, **more
             ),
         ),
+    ),
+    _wrong(
+        name="old-program-goes-on",
+        says="a program goes on though the log names a logic version that it lacks",
+        breaks=instead(f"{SCHEDULER}.follower:unpack_all", _knows_all_versions),
+    ),
+    _wrong(
+        name="never-upgrades",
+        says="a newer program decides by the old version for ever",
+        breaks=silenced(f"{SCHEDULER}.leader:Leader._upgrade_logic"),
+    ),
+    _wrong(
+        name="upgrades-in-silence",
+        says="a newer program decides by its own version, and no decision says so",
+        breaks=instead(f"{SCHEDULER}.leader:Leader._upgrade_logic", _upgrades_in_silence),
     ),
     Mutant(
         name="ledger-without-losses",

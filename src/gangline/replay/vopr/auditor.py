@@ -135,6 +135,9 @@ class Auditor:
             self.wrong(record, f"{actor} writes in the term of {self._leader}")
         if link is None or batch.term != link.term:
             self._check_begins(record, batch)
+        if batch.logic_version != self.follower.logic_version:
+            by = self.follower.logic_version
+            self.wrong(record, f"decided by version {batch.logic_version}, the log names {by}")
         self._leader = actor
         ahead_ms = batch.now_ms - START_MS - self.bus.timeline.now_ms
         if ahead_ms > AHEAD_MS + self.bus.timeline.now_ms // 100:

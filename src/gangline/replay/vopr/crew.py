@@ -11,6 +11,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from gangline.events.log import LogError
+from gangline.replay.vopr.versions import newer_than
+from gangline.replay.vopr.wrong import WrongError
+from gangline.scheduler.follower import UnknownLogicError
 from gangline.scheduler.leader import Outside, Who
 from gangline.scheduler.process import Habits, Scheduler, Silent
 
@@ -20,7 +23,8 @@ if TYPE_CHECKING:
     from gangline.replay.vopr.bus import Line
     from gangline.replay.vopr.clock import Clocks, Timeline
     from gangline.replay.vopr.plan import Plan
-    from gangline.scheduler.ports import Core, Point
+    from gangline.replay.vopr.ports import Core
+    from gangline.scheduler.ports import Point
 
 MOST_STEPS: Final = 30
 """So many steps a scheduler takes at most before others have their turn."""
@@ -54,7 +58,8 @@ class Notes(Silent):
 class Post:
     """One scheduler's place: its machine, its line, and whoever serves there now.
 
-    retired: nobody serves there any more. busy: it is in the middle of a turn.
+    retired: nobody serves there any more. busy: it is in the middle of a turn. newer: whether the
+    program installed there is of the newer logic version.
     """
 
     def __init__(
@@ -75,7 +80,9 @@ class Post:
         self.paused_until_ms = 0
         self.scheduler: Scheduler | None = None
         self.passed: Callable[[Post, Point], None] = lambda _post, _point: None
-        self._core = core
+        self.newer = plan.installations.first[index]
+        self.log_version: Callable[[], int] = lambda: core.LOGIC_VERSION
+        self._core = self._old_core = core
         self._chance = plan.chance
         self._seen = seen
         self._fate = plan.fate
@@ -86,6 +93,7 @@ class Post:
         """A new process takes the post; if the log cannot be reached, it is started again."""
         if self.retired or self.scheduler is not None:
             return
+        self._core = newer_than(self._old_core) if self.newer else self._old_core
         try:
             self.scheduler = Scheduler(
                 Outside(log=self.line, core=self._core, machine=self.clocks, probe=self._pass),
@@ -95,6 +103,21 @@ class Post:
             )
         except LogError:
             self._start_later()
+        except UnknownLogicError as error:
+            self._refuse(error)
+            self._start_later()
+
+    def _refuse(self, error: UnknownLogicError) -> None:
+        """A program may say that the log is of a newer version only where it is."""
+        if self.log_version() <= self._core.LOGIC_VERSION:
+            raise WrongError(f"s{self.index}: {error}") from error
+        self._seen["ends as an old program"] += 1
+
+    def install(self, *, newer: bool) -> None:
+        """Another program is installed, and started once this one has ended."""
+        self.newer = newer
+        self._seen["newer program installed" if newer else "older program installed"] += 1
+        self.kill()
 
     def _start_later(self) -> None:
         self._timeline.after(self._chance.randrange(*RESTART_MS), self.start)
@@ -110,6 +133,9 @@ class Post:
                     return
         except KilledError as death:
             self._seen[f"death at {death}"] += 1
+            self._die()
+        except UnknownLogicError as error:
+            self._refuse(error)
             self._die()
         except LogError as error:
             self._seen[f"died of {type(error).__name__}"] += 1

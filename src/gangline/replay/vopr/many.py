@@ -15,8 +15,8 @@ from gangline.replay.vopr.simulation import Verdict, run_seed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-UNSEEN_BY_DESIGN: Final = {"LogicUpgraded", "NodeDropped"}
-"""There is one logic version, and no operator here takes a node out for good."""
+UNSEEN_BY_DESIGN: Final = {"NodeDropped"}
+"""No operator here takes a node out for good."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from gangline.events import facts
 from gangline.events.spec import UNLIMITED, CheckpointSpec, JobClass, Spec, Topology, TopologyKind
 from gangline.replay.vopr.bus import Weather
 from gangline.replay.vopr.programs import Program
+from gangline.replay.vopr.versions import Installations
 
 SECOND: Final = 1_000
 QUIET_SEEDS: Final = 0.06
@@ -92,6 +93,9 @@ class Plan:
     turbulent_ms: int = 120 * SECOND
     trouble_every_ms: int = 3 * SECOND
     job_every_ms: int = 4 * SECOND
+    installations: Installations = field(
+        default_factory=lambda: Installations(0, posts=2, until_ms=SECOND)
+    )
 
     @property
     def gpus(self) -> int:
@@ -119,6 +123,7 @@ def plan_of(seed: int) -> Plan:
     plan.job_every_ms = chance.choice((1_500, 3_000, 6_000))
     if chance.random() >= QUIET_SEEDS:
         _trouble(plan)
+    plan.installations = Installations(seed, posts=plan.schedulers, until_ms=plan.turbulent_ms)
     return plan
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from gangline.events.facts import NodeUncordoned
@@ -28,6 +29,7 @@ from gangline.replay.vopr.people import People
 from gangline.replay.vopr.plan import plan_of
 from gangline.replay.vopr.programs import Programs
 from gangline.replay.vopr.troubles import FaultInjector
+from gangline.replay.vopr.versions import newer_than
 from gangline.replay.vopr.wrong import WrongError
 from gangline.scheduler import core as real_core
 from gangline.scheduler.follower import DECISIONS
@@ -83,7 +85,8 @@ class Simulation:
 
     def __init__(self, seed: int, *, core: Core = real_core) -> None:
         self.plan = plan_of(seed)
-        self.core = core
+        self._old_core = core
+        self.core = newer_than(core) if self.plan.installations.mixed else core
         self.timeline = Timeline()
         self.verdict = Verdict(seed=seed)
         self.bus = Bus(self.timeline, self.plan.chance, self.plan.weather)
@@ -96,7 +99,7 @@ class Simulation:
             self.plan, bus=self.bus, posts=self.posts, hosts=self.hosts, people=self.people
         )
         hosts = {host.name: host for host in self.hosts}
-        self.auditor = Auditor(self.bus, core, programs=self.programs, hosts=hosts)
+        self.auditor = Auditor(self.bus, self.core, programs=self.programs, hosts=hosts)
         self.bus.watch = self.auditor.look
         self._submitting = True
 
@@ -110,12 +113,13 @@ class Simulation:
         post = Post(
             index,
             self.plan,
-            core=self.core,
+            core=self._old_core,
             line=Line(self.bus, f"s{index}"),
             clocks=Clocks(self.timeline, drift=self.plan.drifts[index]),
             seen=self.verdict.crew,
         )
         post.passed = self._passed
+        post.log_version = lambda: self.auditor.follower.logic_version
         return post
 
     def _passed(self, post: Post, point: Point) -> None:
@@ -144,6 +148,8 @@ class Simulation:
         for post in self.posts:
             self.timeline.after(chance.randrange(500), post.start)
             self._often(chance.choice((50, 100, 200)), post.turn)
+        for at_ms, post_index, newer in self.plan.installations.later:
+            self.timeline.after(at_ms, partial(self.posts[post_index].install, newer=newer))
         for host in self.hosts:
             self.timeline.after(chance.randrange(3_000), host.start_agent)
             self._often(chance.choice((100, 300)), host.turn)
@@ -171,6 +177,9 @@ class Simulation:
         least = (len(self.hosts) + 1) // 2
         hosts = chance.sample(self.hosts, chance.randrange(least, len(self.hosts) + 1))
         self.faults.heal(posts=posts, hosts=hosts)
+        if self.plan.installations.mixed:
+            for post in posts:
+                post.install(newer=True)
         self.people.open_all()
         self.people.release_all()
         self._core_hosts = hosts
@@ -234,6 +243,8 @@ class Simulation:
         lingering = {node for node, _ in auditor.model.lingering} & set(self._core_names())
         if lingering:
             return f"old attempts linger on {', '.join(sorted(lingering))}"
+        if auditor.follower.logic_version != self.core.LOGIC_VERSION:
+            return f"version {auditor.follower.logic_version} still decides"
         unread = auditor.book.unread()
         return f"{', '.join(unread)} hold facts that nobody has answered" if unread else ""
 
@@ -243,10 +254,9 @@ class Simulation:
             return "still has something to say"
         if host.live():
             return f"runs {host.live()[0].key}"
-        # No record lists anything any more: who fences nobody keeps it for ever.
-        kept = sorted({*host.disk.journal.members, *host.processes})
-        if kept:
-            return f"still keeps {kept[0]}"
+        # No record lists anything any more: who fences nobody remembers it for ever.
+        for key in sorted(host.disk.journal.members):
+            return f"still remembers {key}"
         node = self.auditor.model.nodes.get(host.name)
         if node is None or set(host.bad) != node.bad:
             return "has other broken GPUs than anybody knows of"

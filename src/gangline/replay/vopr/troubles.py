@@ -128,7 +128,7 @@ class FaultInjector:
     def kill_agent(self) -> None:
         """An agent dies, and is started again."""
         host = self._chance.choice(self._hosts)
-        for_ms = self._chance.choice((500, 4_000, 30_000))
+        for_ms = self._chance.choice((500, 4_000, 30_000, 60_000))
         host.stop_agent()
         self._later(for_ms, host.start_agent)
 
