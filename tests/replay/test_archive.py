@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from gangline.cli.main import run
 from gangline.events.log import Topic, TopicPartition
-from gangline.replay.archive import ARCHIVED, Archive, ArchivedSource, ArchiveError
+from gangline.replay.archive import ARCHIVED, Archive, ArchivedSource
 from gangline.replay.history import LogSource, steps
 from gangline.replay.logfile import read_records
+from gangline.replay.shelf import ArchiveError
 from gangline.replay.verify import verify
 from tests.scheduler.toy_core import ToyCore
 from tests.support.buses import DRIVERS, url_of
@@ -18,7 +20,6 @@ from tests.support.sites import Site
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture(params=DRIVERS)
@@ -58,8 +59,8 @@ def test_each_run_adds_what_is_new(site: Site, tmp_path: Path) -> None:
 
     decisions = TopicPartition(Topic.DECISIONS, 0)
     files = archive.segments(decisions)
-    assert [each.path for each in files] == [
-        each.path for each in (*first, *second) if each.partition == decisions
+    assert [each.name for each in files] == [
+        each.name for each in (*first, *second) if each.partition == decisions
     ]
     archived = [record.offset for record in archive.records(decisions)]
     assert archived == [record.offset for record in LogSource(site.log).decisions()]
@@ -93,10 +94,10 @@ def test_files_hold_so_many_records_and_only_old_ones_if_asked(tmp_path: Path) -
     written = archive.append(site.log, before_ms=middle_ms, most=2)
 
     for segment in written:
-        records = list(read_records(segment.path))
+        records = list(read_records(Path(segment.place)))
         assert 1 <= len(records) <= 2
         assert all(record.appended_ms < middle_ms for record in records)
-        assert segment.path.name == f"{segment.first:020d}-{segment.last:020d}.avro"
+        assert Path(segment.name).name == f"{segment.first:020d}-{segment.last:020d}.avro"
     assert list(tmp_path.rglob("*.part")) == []
 
 
@@ -105,7 +106,7 @@ def test_a_changed_archive_is_found_by_verify(tmp_path: Path) -> None:
     site = memory_site()
     archive = Archive(tmp_path, cell=site.name)
     archive.append(site.log, most=2)
-    archive.segments(TopicPartition(Topic.DECISIONS, 0))[0].path.unlink()
+    Path(archive.segments(TopicPartition(Topic.DECISIONS, 0))[0].place).unlink()
 
     report = verify(ArchivedSource(archive, site.log), ToyCore())
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _ARCHIVE: Final = "gangline.archive"
 
 
-def _keep_archive(context: click.Context, _: click.Parameter, folder: Path | None) -> None:
-    """Remember the folder for `opened`."""
+def _keep_archive(context: click.Context, _: click.Parameter, folder: str | None) -> None:
+    """Remember the place for `opened`."""
     context.meta[_ARCHIVE] = folder
 
 
@@ -31,10 +31,10 @@ _SOURCE: Final = (
     click.option(
         "--archive",
         envvar="GANGLINE_ARCHIVE",
-        type=click.Path(path_type=Path),
+        metavar="PLACE",
         expose_value=False,
         callback=_keep_archive,
-        help="An archive in which the live log's history begins.",
+        help="An archive (folder or s3://bucket) in which the live log's history begins.",
     ),
 )
 
@@ -61,14 +61,14 @@ def opened(bus: str | None, cell: str, file: Path | None) -> Iterator[Source]:
         bus or bus_of_stack(otherwise="--bus URL, or --log FILE"), cell, environ=os.environ
     )
     try:
-        archive: Path | None = click.get_current_context().meta.get(_ARCHIVE)
+        archive: str | None = click.get_current_context().meta.get(_ARCHIVE)
         yield LogSource(log) if archive is None else _archived(archive, cell, log)
     finally:
         log.close()
 
 
-def _archived(folder: Path, cell: str, log: Log) -> Source:
+def _archived(place: str, cell: str, log: Log) -> Source:
     """A history from an archive on."""
     from gangline.replay.archive import Archive, ArchivedSource  # noqa: PLC0415 - as above
 
-    return ArchivedSource(Archive(folder, cell=cell), log)
+    return ArchivedSource(Archive(place, cell=cell), log)

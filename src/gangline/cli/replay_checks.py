@@ -161,26 +161,29 @@ def command_whatif(
 
 
 @click.command("archive")
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("place")
 @bus_or_stacks
 @click.option("--before", metavar="T", help="Only what was appended before T. [default: all]")
 @output_options
 def command_archive(
-    *, folder: Path, bus: str | None, cell: str, before: str | None, output: str | None
+    *, place: str, bus: str | None, cell: str, before: str | None, output: str | None
 ) -> None:
-    """Copy what the archive in FOLDER lacks of a live log; `--archive FOLDER` reads across both."""
+    """Copy what the archive in PLACE lacks of a live log; `--archive PLACE` reads across both.
+
+    PLACE: a folder, or the URL of a bucket (s3://bucket/prefix).
+    """
     from gangline.events.bus import open_log  # noqa: PLC0415 - drivers are heavy
     from gangline.replay.archive import Archive  # noqa: PLC0415
 
     before_ms = None if before is None else moment_of(before).at_ms
     log = open_log(bus or bus_of_stack(), cell, environ=os.environ)
     try:
-        written = Archive(folder, cell=cell).append(log, before_ms=before_ms)
+        written = Archive(place, cell=cell).append(log, before_ms=before_ms)
     finally:
         log.close()
     rows = [
         {
-            "file": str(each.path.relative_to(folder)),
+            "file": each.name,
             "partition": f"{each.partition.topic}-{each.partition.partition}",
             "first": each.first,
             "last": each.last,

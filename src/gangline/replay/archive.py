@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from gangline.events.log import Log, OffsetOutOfRangeError, Record, Topic, TopicPartition
 from gangline.events.reading import from_the_start, read_to_ends
 from gangline.replay.logfile import LogFileError, LogFileWriter, read_records
+from gangline.replay.shelf import ArchiveError, shelf_at
 from gangline.scheduler.follower import DECISIONS
 from gangline.scheduler.intake import INPUT_TOPICS
 
@@ -32,35 +33,41 @@ _NAME: Final = re.compile(r"(\d{20})-(\d{20})\.avro")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """A file of the archive; offsets inclusive."""
+    """A file of the archive; offsets inclusive. name: on the shelf. place: as people name it."""
 
     partition: TopicPartition
     first: int
     last: int
-    path: Path
-
-
-class ArchiveError(Exception):
-    """An archive cannot be used; the message names the folder and says why."""
+    name: str
+    place: str
 
 
 class Archive:
-    """The archive of one cell in a folder."""
+    """The archive of one cell. where: a folder, or the URL of a bucket."""
 
-    def __init__(self, folder: Path, *, cell: str) -> None:
-        self.folder = folder / cell
+    def __init__(self, where: Path | str, *, cell: str) -> None:
+        self._shelf = shelf_at(str(where))
+        self._cell = cell
+
+    @property
+    def place(self) -> str:
+        """Where it is."""
+        return self._shelf.place_of(self._cell)
 
     def segments(self, partition: TopicPartition) -> list[Segment]:
         """The files of a partition in order; ArchiveError where they do not follow each other."""
         found: list[Segment] = []
-        for path in sorted(self._folder_of(partition).glob("*.avro")):
-            name = _NAME.fullmatch(path.name)
-            if name is None:
-                raise ArchiveError(f"{path}: expected FIRST-LAST.avro, of 20 digits each")
-            first, last = int(name.group(1)), int(name.group(2))
+        for name in self._shelf.names(self._folder_of(partition)):
+            place = self._shelf.place_of(name)
+            numbers = _NAME.fullmatch(name.rsplit("/", maxsplit=1)[-1])
+            if numbers is None:
+                raise ArchiveError(f"{place}: expected FIRST-LAST.avro, of 20 digits each")
+            first, last = int(numbers.group(1)), int(numbers.group(2))
             if found and first <= found[-1].last:
-                raise ArchiveError(f"{path}: expected an offset above {found[-1].last}")
-            found.append(Segment(partition=partition, first=first, last=last, path=path))
+                raise ArchiveError(f"{place}: expected an offset above {found[-1].last}")
+            found.append(
+                Segment(partition=partition, first=first, last=last, name=name, place=place)
+            )
         return found
 
     def next_offset(self, partition: TopicPartition) -> int:
@@ -72,7 +79,15 @@ class Archive:
         """What is archived of a partition, from an offset on."""
         for segment in self.segments(partition):
             if segment.last >= first:
-                yield from (r for r in read_records(segment.path) if r.offset >= first)
+                yield from (r for r in self._read(segment) if r.offset >= first)
+
+    def _read(self, segment: Segment) -> Iterator[Record]:
+        """A whole file; LogFileError names its place, whatever copy of it was read."""
+        with self._shelf.fetched(segment.name) as path:
+            try:
+                yield from read_records(path)
+            except LogFileError as error:
+                raise LogFileError(str(error).replace(str(path), segment.place)) from error
 
     def append(
         self, log: Log, *, before_ms: int | None = None, most: int = SEGMENT_RECORDS
@@ -96,21 +111,23 @@ class Archive:
         """Files of at most so many records."""
         folder = self._folder_of(partition)
         for first in records:
-            folder.mkdir(parents=True, exist_ok=True)
-            partial = folder / "next.part"
-            last = first.offset
-            with LogFileWriter(partial) as writer:
-                writer.write(first)
-                while writer.count < most and (record := next(records, None)) is not None:
-                    writer.write(record)
-                    last = record.offset
-            path = folder / f"{first.offset:020d}-{last:020d}.avro"
-            _check(partial, first.offset, last, count=writer.count)
-            partial.replace(path)
-            yield Segment(partition=partition, first=first.offset, last=last, path=path)
+            with self._shelf.being_made(folder) as partial:
+                last = first.offset
+                with LogFileWriter(partial) as writer:
+                    writer.write(first)
+                    while writer.count < most and (record := next(records, None)) is not None:
+                        writer.write(record)
+                        last = record.offset
+                _check(partial, first.offset, last, count=writer.count)
+                name = f"{folder}/{first.offset:020d}-{last:020d}.avro"
+                self._shelf.put(partial, name)
+            place = self._shelf.place_of(name)
+            yield Segment(
+                partition=partition, first=first.offset, last=last, name=name, place=place
+            )
 
-    def _folder_of(self, partition: TopicPartition) -> Path:
-        return self.folder / f"{partition.topic}-{partition.partition}"
+    def _folder_of(self, partition: TopicPartition) -> str:
+        return f"{self._cell}/{partition.topic}-{partition.partition}"
 
 
 def _check(path: Path, first: int, last: int, *, count: int) -> None:
@@ -173,7 +190,7 @@ class ArchivedSource:
             yield from read_to_ends(self._log, cursors)
         except OffsetOutOfRangeError as error:
             raise ArchiveError(
-                f"{self._archive.folder}: the log begins after the archive's end: {error}"
+                f"{self._archive.place}: the log begins after the archive's end: {error}"
             ) from error
 
 
