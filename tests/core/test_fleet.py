@@ -121,6 +121,33 @@ def test_a_gang_gets_the_lowest_domain_that_holds_it(free: dict[str, int], shape
         assert sum(inside[0].values()) == min(sum(d.values()) for d in able) or shape.per_node
 
 
+BLOCKS = st.lists(st.lists(st.integers(0, WIDEST), min_size=2, max_size=3), min_size=2, max_size=4)
+
+
+@given(BLOCKS, st.integers(0, 2), st.integers(WIDEST + 1, 3 * WIDEST))
+@settings(max_examples=examples(100), deadline=None)
+def test_of_blocks_alike_the_fullest_is_taken(
+    blocks: list[list[int]], per_node: int, gpus: int
+) -> None:
+    """So that large holes stay whole: fewest nodes that would do, then fewest free GPUs."""
+    free = {
+        f"s0.b{b}.n{n}": count for b, block in enumerate(blocks) for n, count in enumerate(block)
+    }
+    shape = Shape(gpus - gpus % (per_node or 1), per_node, "")
+    able = [d for d in domains(free, "block") if could_hold(d, shape)]
+    found = tree_of(free).find(shape)
+
+    if able and found is not None and len(found.parts) > 1:
+        (taken_from,) = [d for d in able if taken(found).keys() <= d.keys()]
+        assert room(taken_from, per_node) == min(room(d, per_node) for d in able)
+
+
+def room(domain: Mapping[str, int], per_node: int) -> tuple[int, int]:
+    """Nodes that could take a member, where that is asked for, and free GPUs."""
+    nodes = sum(1 for count in domain.values() if count >= per_node) if per_node else 0
+    return nodes, sum(domain.values())
+
+
 @given(FLEETS, shapes())
 @settings(max_examples=examples(100), deadline=None)
 def test_any_split_is_on_as_few_nodes_as_its_domain_allows(

@@ -3,8 +3,9 @@
 Each rule says one line of a scenario and plays it; the nine invariants are checked after every
 step of the core. In between come facts that no agent may state: of attempts that are over or to
 come, of nodes that are no part of the gang, of jobs that nobody knows. At the end everything is
-healed, time passes, what can run must have run, and the log is read again. A failure prints the
-whole story, which is a scenario file.
+healed, time passes, what can run must have run, the log is read again, and a checker that shares
+nothing with the core judges every decision. A failure prints the whole story, which is a scenario
+file.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from gangline.events import decisions as d
 from gangline.events import facts as f
 from gangline.replay.scenario import ScenarioRun
 from gangline.replay.scenario_grammar import Reading
-from tests.support.played import stuck
+from tests.support.played import judged, stuck
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -217,18 +218,33 @@ class Cell(RuleBasedStateMachine):
 
     # --- facts that no agent may state ------------------------------------------------------------
 
-    @rule(job=NUMBERS, node=NUMBERS, shift=st.sampled_from([-2, -1, 1, 7]), kind=NUMBERS)
-    def lie(self, job: int, node: int, shift: int, kind: int) -> None:
-        """A fact of another attempt, or of a node that has no part in it: refused, and no more."""
-        name = self._job(job)
-        known = self.run.rules.model.jobs.get(name)
-        attempt = 1 if known is None else known.attempt
-        strangers = [n for n in self.nodes if known is None or n not in _held(known)]
-        if shift == 1 and strangers:
+    @rule(job=NUMBERS, node=NUMBERS, kind=NUMBERS)
+    def lie_as_a_stranger(self, job: int, node: int, kind: int) -> None:
+        """A fact of the present attempt from a node that has no part in it."""
+        name, attempt, held = self._gang(job)
+        strangers = [one for one in self.nodes if one not in held]
+        if strangers:
             where = strangers[node % len(strangers)]
-        else:
-            where, attempt = self._node(node), attempt + shift
-        self._forge(where, FORGED[kind % len(FORGED)](where, name, attempt))
+            self._forge(where, FORGED[kind % len(FORGED)](where, name, attempt))
+
+    @rule(job=NUMBERS, node=NUMBERS, shift=st.sampled_from([-2, -1, 1, 7]), kind=NUMBERS)
+    def lie_of_another_time(self, job: int, node: int, shift: int, kind: int) -> None:
+        """A fact of an attempt that is over or to come, from a node that the gang has or had."""
+        name, attempt, held = self._gang(job)
+        able = held or self.nodes
+        where = able[node % len(able)]
+        lingering = {gpu[0] for gpu in self.run.rules.model.lingering}
+        if where not in lingering:  # else it may be the last sign that is waited for
+            self._forge(where, FORGED[kind % len(FORGED)](where, name, attempt + shift))
+
+    def _gang(self, number: int) -> tuple[str, int, list[str]]:
+        """A job, its last attempt, and the nodes of that; those that hold GPUs come first."""
+        known = self.run.rules.model.jobs
+        holding = [name for name in self.jobs if name in known and known[name].holds]
+        name = holding[number % len(holding)] if holding and number % 4 else self._job(number)
+        if name not in known:
+            return name, 1, []
+        return name, known[name].attempt, [seat.node for seat in known[name].seats]
 
     def _forge(self, node: str, body: Any) -> None:
         world = self.run.world
@@ -258,10 +274,7 @@ class Cell(RuleBasedStateMachine):
         self.say("run 30d")
         self.run.finish()
         assert stuck(self.run, self.jobs) == []
-
-
-def _held(job: Any) -> set[str]:
-    return {seat.node for seat in job.seats}
+        assert judged(self.run) == []
 
 
 def _only_refused(steps: Sequence[Step]) -> None:

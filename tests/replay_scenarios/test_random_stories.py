@@ -16,7 +16,7 @@ import pytest
 from gangline.events import decisions as d
 from gangline.replay.scenario import ScenarioRun
 from gangline.replay.scenario_grammar import parse
-from tests.support.played import stuck
+from tests.support.played import judged, stuck
 from tests.support.stories import Story, story_of
 
 FIXED = range(12)
@@ -32,6 +32,7 @@ def played(story: Story, folder: Path) -> ScenarioRun:
     problem = run.play(parse(story.text, file=str(path)))
     assert problem is None, problem
     assert stuck(run, story.jobs) == [], path
+    assert judged(run) == [], path
     return run
 
 

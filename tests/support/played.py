@@ -1,10 +1,12 @@
-"""What must be so when a story is over: it replays, and whatever can run has run."""
+"""What must be so when a story is over: whatever can run has run, and each decision was right."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from gangline.events import decisions as d
+from gangline.events.log import Position
+from gangline.replay.check.checker import Checker, Told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,3 +42,25 @@ def stuck_by(run: ScenarioRun, job: str) -> str:
     if cause is d.WaitCause.DEPENDENCY:
         return ""
     return f"{state}: {cause} ({text}), ill: {ill}"
+
+
+def judged(run: ScenarioRun) -> list[str]:
+    """What the checker, which shares nothing with the core, says against the decisions."""
+    checker = Checker()
+    said = [each for batch in batches(run) for each in checker.batch(batch)]
+    return [str(each) for each in (*said, *checker.finish())]
+
+
+def batches(run: ScenarioRun) -> list[Told]:
+    """The decisions of a run as a log holds them."""
+    decided = [step for step in run.world.steps if step.decisions]
+    return [
+        Told(
+            seq=seq,
+            position=Position("decisions", 0, seq - 1),
+            now_ms=step.now_ms,
+            caught_up=step.caught_up,
+            decisions=step.decisions,
+        )
+        for seq, step in enumerate(decided, start=1)
+    ]
