@@ -166,6 +166,36 @@ def test_a_wrong_question_is_one_problem(world: World, path: str, status: int) -
     assert answer.json()["detail"]
 
 
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("jobs?tema=a", "'tema': there is no such parameter; did you mean team?"),
+        ("ledger?sinec=2h", "'sinec': there is no such parameter; did you mean since?"),
+        ("queue?min_postion=jobs-0-1", "did you mean min_position?"),
+        ("jobs?team=a&team=b", "query.team: it is given twice"),
+    ],
+)
+def test_a_filter_that_is_mistyped_is_refused(world: World, query: str, said: str) -> None:
+    """It would show what it was to leave out."""
+    answer = world.client.get(f"/v1/{query}")
+
+    assert answer.status_code == 422
+    assert said in answer.json()["detail"]
+
+
+def test_no_route_guesses_what_a_parameter_means(world: World) -> None:
+    """Whatever is read, in every route of the API."""
+    paths = world.client.get("/openapi.json").json()["paths"]
+    reads = [path for path, verbs in paths.items() if "get" in verbs and path.startswith("/v1")]
+
+    for path in reads:
+        concrete = path.format(job="a", node="n0", file="rank-0.out")
+        answer = world.client.get(concrete, params={"no_such_thing": "1"})
+        assert answer.status_code == 422, path
+        assert "there is no such parameter" in answer.json()["detail"], path
+    assert len(reads) > 15
+
+
 def test_an_operator_states_facts_about_nodes_and_teams(world: World) -> None:
     """They stand in `control`, in order."""
     world.views.tables["nodes"] = [{"node": "n0"}]

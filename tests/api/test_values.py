@@ -63,6 +63,8 @@ def test_a_text_is_a_duration_or_an_error(text: str) -> None:
 def test_a_moment_is_a_time_or_so_long_ago() -> None:
     """A time without a zone is UTC."""
     assert parse_at_ms("10m", now_ms=1_000_000) == 400_000
+    assert parse_at_ms("now", now_ms=1_000_000) == 1_000_000
+    assert parse_at_ms("400000", now_ms=1_000_000) == 400_000
     assert parse_at_ms("1970-01-01T00:00:01", now_ms=0) == 1_000
     assert parse_at_ms("1970-01-01T02:00:00+02:00", now_ms=0) == 0
     with pytest.raises(ValueError, match="a time is like"):

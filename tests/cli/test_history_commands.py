@@ -80,6 +80,8 @@ def test_a_history_verifies_and_can_be_looked_into(
     assert run(["replay", "at", "seq:20", *log, "--json"]) == 0
     state = json.loads(capsys.readouterr().out)
     assert state["fleet"]["total"] == 32
+    assert run(["replay", "at", "5m", *log, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["fleet"]["total"] == 32
     job = (state["placements"] or state["queue"])[0]["job"]
     assert run(["replay", "show", job, *log]) == 0
     assert "accepted as number" in capsys.readouterr().out

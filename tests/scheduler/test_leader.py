@@ -7,6 +7,7 @@ import pytest
 from gangline.events import decisions as d
 from gangline.events import facts
 from gangline.events.log import Topic
+from gangline.events.trace import trace_id
 from gangline.scheduler.ports import Point
 from tests.scheduler.cell import Cell
 
@@ -24,6 +25,24 @@ def test_the_first_leader_of_a_cell_takes_it_over_and_places_a_job() -> None:
     assert kinds == [d.LeadershipTaken, d.NodeAdded, d.JobQueued, d.GangPlaced]
     assert cell.replayed().state.kept["jobs"] == {"job-1": "running"}
     assert [member.job for member in cell.assignments()["n1"].members] == ["job-1"]
+
+
+def test_a_batch_carries_the_traces_of_the_jobs_that_it_decides_about() -> None:
+    """Each job's once, as the submission and the assignments have it."""
+    cell = Cell()
+    scheduler = cell.scheduler()
+    cell.led_by(scheduler)
+    cell.admit("n1")
+    cell.submit("job-1")
+    cell.submit("job-2")
+
+    cell.run(scheduler)
+
+    found = [each.headers for each in cell.records(Topic.DECISIONS)]
+    traces = [value.decode().split("-")[1] for headers in found for _, value in headers]
+    assert traces[0] == trace_id("job-1")
+    assert set(traces) == {trace_id("job-1"), trace_id("job-2")}
+    assert all(len(headers) == len(set(headers)) for headers in found)
 
 
 def test_a_step_without_decisions_writes_no_batch() -> None:

@@ -10,6 +10,7 @@ from typing import Final
 _UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _WHOLE = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|[smhd]))+")
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhd])")
+_MILLISECONDS = re.compile(r"[0-9]{1,15}")
 MAX_MS: Final = 10 * 365 * 86_400_000
 _MAX_TEXT: Final = 40
 
@@ -47,9 +48,16 @@ def is_duration(text: str) -> bool:
 
 
 def parse_at_ms(text: str, *, now_ms: int) -> int:
-    """Milliseconds since the epoch of a time (ISO 8601), or of so long ago (`10m`); ValueError."""
+    """Milliseconds since the epoch of a time; ValueError.
+
+    ISO 8601, `10m` for so long ago, milliseconds since the epoch, or `now`.
+    """
+    if text == "now":
+        return now_ms
     if _WHOLE.fullmatch(text):
         return now_ms - parse_ms(text)
+    if _MILLISECONDS.fullmatch(text):
+        return int(text)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -10,17 +10,19 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Query, Request
 
-from gangline.api.durations import is_duration, parse_at_ms
 from gangline.api.jobs import Caller
+from gangline.api.moment import parse_moment
 from gangline.api.nearest import nearest
 from gangline.api.present import OpenClerk
 from gangline.api.problems import ProblemError
+from gangline.api.query import only_known
+from gangline.api.turns import one_at_a_time
 from gangline.events.log import Log, LogError
 from gangline.replay.moments import Moments
 from gangline.replay.present import Present
-from gangline.replay.timetravel import When, parse_when
+from gangline.replay.timetravel import When
 
-router = APIRouter(prefix="/v1", tags=["history"])
+router = APIRouter(prefix="/v1", tags=["history"], dependencies=[Depends(only_known)])
 
 _WAIT_S: Final = 20.0
 At = Annotated[
@@ -41,16 +43,8 @@ class Past:
 
     def state(self, when: When) -> dict[str, Any]:
         """The whole state then, or a problem."""
-        if not self._lock.acquire(timeout=_WAIT_S):
-            raise ProblemError(
-                "unavailable", "others look into the past", headers={"Retry-After": "5"}
-            )
-        try:
+        with one_at_a_time(self._lock, wait_s=_WAIT_S, busy="others look into the past"):
             return self._moments.state(when)
-        except LogError as error:
-            raise ProblemError("unavailable", f"the log cannot be read: {error}") from error
-        finally:
-            self._lock.release()
 
     def prepare(self) -> None:
         """Read the whole history once beside what else is done, so that answers come soon."""
@@ -81,9 +75,7 @@ class Past:
 def moment_of(text: str, *, now_ms: int) -> When:
     """A moment from a query, or an `invalid` problem."""
     try:
-        if is_duration(text):
-            return When(at_ms=parse_at_ms(text, now_ms=now_ms))
-        return parse_when(text)
+        return parse_moment(text, now_ms=now_ms)
     except ValueError as error:
         raise ProblemError("invalid", f"at: {error}") from error
 

@@ -16,11 +16,10 @@ from starlette.concurrency import run_in_threadpool
 
 from gangline.api.auth import Principal, Verb, authorise, principal_of
 from gangline.api.names import Name, check_name
-from gangline.api.nearest import nearest
 from gangline.api.problems import ProblemError
 from gangline.api.publisher import Publisher, message
 from gangline.api.spec_json import JobRequest, optional_body
-from gangline.api.views import Views
+from gangline.api.views import Views, no_such_job
 from gangline.events import codec, facts
 from gangline.events.log import Message, Position, Topic
 from gangline.events.sealing import KeyStore, SealError
@@ -189,9 +188,7 @@ class Desk:
             return str(row["team"])
         for task in self.views.rows("jobs", where={"array_of": job}, after="", limit=1):
             return str(task["team"])
-        newest = self.views.rows("jobs", where={}, after="", limit=1_000)
-        hint = nearest(job, [str(row["job"]) for row in newest])
-        raise ProblemError("not-found", f"there is no job {job[:128]}{hint}")
+        raise no_such_job(self.views, job)
 
     def change(self, job: str, body: Any, caller: Principal) -> Accepted:  # noqa: ANN401
         """Append a fact about a job that the caller may change."""

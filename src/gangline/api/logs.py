@@ -6,17 +6,18 @@ from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 import httpx2
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from gangline.api.auth import Verb, authorise
 from gangline.api.jobs import Caller
 from gangline.api.names import Name
 from gangline.api.problems import ProblemError
+from gangline.api.query import only_known
 from gangline.api.reads import OpenViews, job_or_problem
 from gangline.api.views import Views
 
-router = APIRouter(prefix="/v1", tags=["jobs"])
+router = APIRouter(prefix="/v1", tags=["jobs"], dependencies=[Depends(only_known)])
 
 _TIMEOUT_S: Final = 5.0
 _PASSED_ON: Final = ("x-next-offset", "x-size")

@@ -13,15 +13,16 @@ from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel
 
 from gangline.api.jobs import Caller
-from gangline.api.problems import ProblemError
-from gangline.events.log import Log, LogError
+from gangline.api.query import only_known
+from gangline.api.turns import one_at_a_time
+from gangline.events.log import Log
 from gangline.events.spec import Spec
 from gangline.replay.present import Present
 from gangline.replay.trial import Forecast
 
 Answer = TypeVar("Answer")
 
-router = APIRouter(prefix="/v1", tags=["present"])
+router = APIRouter(prefix="/v1", tags=["present"], dependencies=[Depends(only_known)])
 
 _WAIT_S: Final = 10.0
 _PATIENCE_S: Final = 5.0
@@ -63,16 +64,8 @@ class Clerk:
 
     def ask(self, question: Callable[[Present], Answer]) -> Answer:
         """The answer, or an `unavailable` problem."""
-        if not self._lock.acquire(timeout=_WAIT_S):
-            raise ProblemError(
-                "unavailable", "others ask about the state", headers={"Retry-After": "5"}
-            )
-        try:
+        with one_at_a_time(self._lock, wait_s=_WAIT_S, busy="others ask about the state"):
             return question(self._present)
-        except LogError as error:
-            raise ProblemError("unavailable", f"the log cannot be read: {error}") from error
-        finally:
-            self._lock.release()
 
     def dry_run(self, spec: Spec) -> DryRun:
         """What would become of a job."""

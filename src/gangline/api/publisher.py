@@ -84,9 +84,10 @@ class Publisher:
 def _tell(message: Message, position: str) -> None:
     """One line for each fact that the log took."""
     about = {name: value.decode() for name, value in message.headers}
+    envelope, _ = codec.split(message.value)
     told = {
-        "kind": about["ce_type"],
-        "fact_id": about["ce_id"],
+        "kind": f"gangline.{envelope['kind']}.v{envelope['version']}",
+        "fact_id": envelope["id"],
         "key": message.key.decode(),
         "position": position,
         "trace": about.get(HEADER, "--").split("-")[1],
@@ -95,15 +96,7 @@ def _tell(message: Message, position: str) -> None:
 
 
 def message(topic: Topic, body: object, *, key: str, actor: str, fact_id: str = "") -> Message:
-    """A fact as it is appended, with the attributes that generic tools read."""
-    envelope = codec.envelope_for(body, id=fact_id or uuid.uuid4().hex, actor=actor)
-    headers: tuple[tuple[str, bytes], ...] = (
-        ("ce_specversion", b"1.0"),
-        ("ce_id", envelope.id.encode()),
-        ("ce_type", f"gangline.{envelope.kind}.v{envelope.version}".encode()),
-        ("ce_source", b"/gangline/api"),
-    )
-    if isinstance(body, JobSubmitted):
-        headers = (*headers, traceparent(body.job, "submitted"))
-    value = codec.encode(Event(envelope=envelope, body=body))
+    """A fact as it is appended; a submission begins its job's trace."""
+    value = codec.stated(body, id=fact_id or uuid.uuid4().hex, actor=actor)
+    headers = (traceparent(body.job, "submitted"),) if isinstance(body, JobSubmitted) else ()
     return Message(topic=topic, value=value, key=key.encode(), headers=headers)

@@ -11,16 +11,17 @@ from statistics import median_low
 from typing import Annotated, Any, Final
 from urllib.parse import quote
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 
 from gangline.api.jobs import Caller
 from gangline.api.logs import ask, attempt_of, nodes_of
 from gangline.api.names import Name
 from gangline.api.problems import ProblemError
+from gangline.api.query import only_known
 from gangline.api.reads import OpenViews, job_or_problem
 from gangline.api.views import Views
 
-router = APIRouter(prefix="/v1", tags=["jobs"])
+router = APIRouter(prefix="/v1", tags=["jobs"], dependencies=[Depends(only_known)])
 
 _AT_ONCE: Final = 16
 SLOWER: Final = 1.25

@@ -16,12 +16,14 @@ from gangline.api.durations import parse_at_ms
 from gangline.api.history import At, OpenPast, moment_of, now
 from gangline.api.jobs import Caller, OpenDesk
 from gangline.api.names import Name
-from gangline.api.nearest import nearest
 from gangline.api.problems import ProblemError
+from gangline.api.query import only_known
 from gangline.api.spec_json import MAX_COUNT
-from gangline.api.views import Row, Views, read_your_writes
+from gangline.api.views import Row, Views, no_such_job, read_your_writes
 
-router = APIRouter(prefix="/v1", tags=["reads"], dependencies=[Depends(read_your_writes)])
+router = APIRouter(
+    prefix="/v1", tags=["reads"], dependencies=[Depends(only_known), Depends(read_your_writes)]
+)
 
 STATES = Literal[
     "queued", "starting", "running", "preempting", "succeeded", "failed", "cancelled", "rejected"
@@ -55,8 +57,7 @@ def job_or_problem(views: Views, job: str) -> Row:
     """A job's row, or a `not-found` problem with the nearest name."""
     row = views.job(job)
     if row is None:
-        known = [str(r["job"]) for r in views.rows("jobs", where={}, after="", limit=1_000)]
-        raise ProblemError("not-found", f"there is no job {job}{nearest(job, known)}")
+        raise no_such_job(views, job)
     return row
 
 

@@ -5,11 +5,12 @@ The cookie is sent with requests of our own page only (SameSite, and the door lo
 
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from gangline.api.auth import COOKIE, Principal, principal_of_token
 from gangline.api.jobs import Caller
+from gangline.api.query import only_known
 from gangline.api.spec_json import checked, parse_body
 
 router = APIRouter(prefix="/v1", tags=["session"])
@@ -47,7 +48,7 @@ def sign_out(response: Response) -> None:
     response.delete_cookie(COOKIE, httponly=True, samesite="strict")
 
 
-@router.get("/session")
+@router.get("/session", dependencies=[Depends(only_known)])
 def who(caller: Caller) -> dict[str, str]:
     """Who asks, and what they may do."""
     return _shown(caller)

@@ -10,18 +10,19 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any, Final
 
 import anyio
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import APIRouter, Depends, Header, Query, Request
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
 from gangline.api.jobs import Caller
 from gangline.api.names import Name
 from gangline.api.problems import ProblemError
+from gangline.api.query import only_known
 from gangline.api.reads import OpenViews
 from gangline.api.views import Row, Views
 from gangline.projections.queries import ViewsUnreachableError
 
-router = APIRouter(prefix="/v1", tags=["reads"])
+router = APIRouter(prefix="/v1", tags=["reads"], dependencies=[Depends(only_known)])
 
 _POLL_S: Final = 0.25
 _PAGE: Final = 500

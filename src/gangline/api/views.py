@@ -8,6 +8,7 @@ import anyio
 from fastapi import Query, Request
 from starlette.concurrency import run_in_threadpool
 
+from gangline.api.nearest import nearest
 from gangline.api.problems import ProblemError
 from gangline.events.log import Position
 
@@ -85,6 +86,12 @@ def parse_position(text: str) -> Position:
         return Position.parse(text)
     except ValueError as error:
         raise ProblemError("invalid", f"position: {error}") from error
+
+
+def no_such_job(views: Views, job: str) -> ProblemError:
+    """A `not-found` problem with the nearest name of a job."""
+    known = [str(row["job"]) for row in views.rows("jobs", where={}, after="", limit=1_000)]
+    return ProblemError("not-found", f"there is no job {job[:128]}{nearest(job, known)}")
 
 
 async def read_your_writes(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -95,10 +96,10 @@ def command_diff(*, one: Path, two: Path, when: str | None, output: str | None) 
 
 def moment_of(when: str) -> When:
     """A moment, or a usage error."""
-    from gangline.replay.timetravel import parse_when  # noqa: PLC0415 - the core is heavy
+    from gangline.api.moment import parse_moment  # noqa: PLC0415 - the core is heavy
 
     try:
-        return parse_when(when)
+        return parse_moment(when, now_ms=time.time_ns() // 1_000_000)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
 

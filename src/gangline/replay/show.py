@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from gangline.events import codec
 from gangline.events import decisions as d
 from gangline.replay.history import steps
+from gangline.replay.ties import cost_in_words, order_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -151,7 +152,11 @@ def _saved(it: d.CheckpointRecorded, _job: str) -> str:
 def _why(it: d.GangPlaced | d.GangPreempted) -> str:
     """The certificate, as far as it says something."""
     found = it.certificate
-    parts = (("binding", found.binding), ("tie", found.tie), ("else", found.alternative))
+    if isinstance(it, d.GangPlaced):
+        tie = ("in order by", order_in_words(found.tie))
+    else:
+        tie = ("at the cost of", cost_in_words(found.tie, duration=duration))
+    parts = (("binding", found.binding), tie, ("else", found.alternative))
     said = ", ".join(f"{name}: {text}" for name, text in parts if text)
     return f" [{said}]" if said else ""
 

@@ -58,7 +58,8 @@ def parse_when(text: str) -> When:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(
-            f"a moment is 2026-01-31T12:00:00Z, milliseconds, seq:N or now, not {text!r}"
+            "a moment is 2026-01-31T12:00:00Z, 10m (ago), milliseconds, seq:N or now, "
+            f"not {text[:60]!r}"
         ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from gangline.events import codec
@@ -17,7 +18,7 @@ from gangline.events.batch import Edge, NodeAssignment
 from gangline.events.decisions import Decision
 from gangline.events.facts import HandOverRequested
 from gangline.events.log import FencedError, Log, LogError, Message, Topic
-from gangline.events.trace import traceparent
+from gangline.events.trace import of_jobs, traceparent
 from gangline.scheduler.batches import BatchRecord, Link, StepHeader, build
 from gangline.scheduler.gather import Gatherer, start_cursors
 from gangline.scheduler.intake import Intake
@@ -306,7 +307,7 @@ class Leader:
         self._probe(Point.BATCH_BUILT)
         link = records[-1].link
         touched = self._core.take_touched(self.follower.state)
-        messages = [_decision_message(record) for record in records]
+        messages = _decision_messages(records, decisions)
         messages += assignment_messages(
             self._core, self.follower.state, touched, link=link, actor=self._who.actor
         )
@@ -365,5 +366,20 @@ class Leader:
         self.beater.close()
 
 
-def _decision_message(record: BatchRecord) -> Message:
-    return Message(topic=Topic.DECISIONS, value=record.value, partition=0)
+def _decision_messages(
+    records: Sequence[BatchRecord], decisions: Sequence[Decision]
+) -> list[Message]:
+    """The records of one step, each with the traces of the jobs that it decides about."""
+    messages, rest = [], iter(decisions)
+    for record in records:
+        own = islice(rest, len(record.batch.decisions))
+        jobs = [job for each in own if (job := getattr(each, "job", ""))]
+        messages.append(
+            Message(
+                topic=Topic.DECISIONS,
+                value=record.value,
+                partition=0,
+                headers=of_jobs(jobs, f"decided-{record.batch.seq}"),
+            )
+        )
+    return messages
