@@ -83,6 +83,12 @@ class Framing:
         header = self._headers.get(number)
         return value if header is None else header + value[_FRAME.size :]
 
+    def close(self) -> None:
+        """Let go of the connections; the next question opens new ones."""
+        made, self._made = self._made, None
+        if made is not None:
+            made.close()
+
     def _learn(self, number: int) -> None:
         """Ask which schema has this id. An id of nobody's is remembered too: garbage repeats."""
         found = self._ask(partial(_text_of, number=number))

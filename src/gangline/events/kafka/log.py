@@ -152,6 +152,8 @@ class KafkaLog:
             self._asker = None
         if appender is not None:
             appender.retire()
+        if self._cluster.framing is not None:
+            self._cluster.framing.close()
 
     def _resolve(self, cursors: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Where reading really begins. Kafka itself would take any offset without a look."""
