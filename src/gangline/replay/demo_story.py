@@ -1,7 +1,7 @@
 """What happens in the demo's fleet: its teams, its jobs, and the nights on which things break.
 
-Larger jobs, and so fewer of them, than in `workload.py`: a week of a thousand nodes is made in
-seconds, and still every GPU is asked for. Names are made up.
+Larger and longer jobs, and so fewer of them, than in `workload.py`: a week of a thousand nodes is
+made in seconds, and still every GPU is asked for. Names are made up.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ MINUTE_MS: Final = 60_000
 DAYS: Final = 7
 POLICY: Final[Mapping[str, int]] = {
     "cause_interval": 10 * MINUTE_MS,
-    "min_runtime": 2 * HOUR_MS,
-    "min_runtime_max": 12 * HOUR_MS,
+    "min_runtime": 8 * HOUR_MS,
+    "min_runtime_max": 24 * HOUR_MS,
 }
 TEAMS: Final = (
     "foundation", "vision", "speech", "ranking", "robotics",
@@ -54,11 +54,12 @@ WORDS: Final = (
 )
 # GPUs, weight, median hours.
 SIZES: Final = (
-    (1, 8, 2), (2, 5, 4), (4, 6, 6), (8, 12, 12), (16, 12, 16), (32, 13, 22),
-    (64, 15, 26), (128, 15, 28), (256, 9, 26), (512, 4, 22), (1024, 1, 14),
+    (1, 24, 2), (2, 14, 4), (4, 16, 6), (8, 28, 12), (16, 26, 16), (32, 26, 24),
+    (64, 28, 34), (128, 24, 48), (256, 12, 60), (512, 5, 72), (1024, 1, 72),
 )  # fmt: skip
 SPREAD: Final = 0.8
-LONGEST_MS: Final = 100 * HOUR_MS
+RUSH_GPUS: Final = 16
+LONGEST_MS: Final = 150 * HOUR_MS
 FAILING: Final = 0.12
 UNDECLARED: Final = 0.2
 
@@ -100,13 +101,13 @@ class Size:
     """How large a story is.
 
     load: demand over capacity. early: share of jobs that come in the first hours. rush: jobs of the
-    last hours, so that there is a queue.
+    last hours, none of them small, so that there is a queue.
     """
 
     nodes: int = 1000
     days: int = DAYS
-    load: float = 0.88
-    rush: int = 45
+    load: float = 0.92
+    rush: int = 60
     early: float = 0.15
     seed: int = 7
 
@@ -118,7 +119,7 @@ def make_story(size: Size, *, night_ms: int) -> Story:
     teams = tuple(
         _team(team, TEAMS[index]) for index, team in enumerate(team_sets(len(TEAMS), fleet.gpus))
     )
-    arrivals = tuple(_arrivals(fleet, chance, size))
+    arrivals = (*_arrivals(fleet, chance, size), *_stuck(fleet, size))
     troubles = sorted(_troubles(fleet, chance, size, night_ms), key=lambda each: each.at_ms)
     return Story(fleet=fleet, teams=teams, arrivals=arrivals, troubles=tuple(troubles))
 
@@ -144,12 +145,24 @@ def _arrivals(fleet: Fleet, chance: random.Random, size: Size) -> Iterator[Arriv
         at_ms = chance.randrange(6 * HOUR_MS if early else size.days * DAY_MS)
         drafts.append((at_ms, gpus, runs_ms))
         wanted -= gpus * min(runs_ms, size.days * DAY_MS - at_ms)
+    large = [(gpus, weight) for gpus, weight, _ in SIZES if gpus >= RUSH_GPUS]
     for _ in range(size.rush):
         at_ms = size.days * DAY_MS - chance.randrange(3 * HOUR_MS)
-        gpus = min(pick(chance, [(gpus, weight) for gpus, weight, _ in SIZES]), fleet.gpus // 4)
+        gpus = min(pick(chance, large), fleet.gpus // 4)
         drafts.append((at_ms, gpus, chance.randrange(HOUR_MS, 20 * HOUR_MS)))
     for number, (at_ms, gpus, runs_ms) in enumerate(sorted(drafts), start=1):
         yield _arrival(chance, number, at_ms=at_ms, gpus=gpus, runs_ms=runs_ms)
+
+
+def _stuck(fleet: Fleet, size: Size) -> Iterator[Arrival]:
+    """Two of the last hour that wait for what no free GPU gives: a limit, and another job."""
+    end_ms, team = size.days * DAY_MS, "interns"
+    gpus = min(384, fleet.gpus // 4)
+    wide = Spec(team=team, gpus=gpus, gpus_per_node=8, labels={"project": "thesis"})
+    then = Spec(team=team, gpus=8, after=("thesis-wide",), labels={"project": "kernel-bench"})
+    program = Program(runtime_ms=6 * HOUR_MS)
+    for minutes, job, spec in ((40, "thesis-wide", wide), (39, "kernel-bench-report", then)):
+        yield Arrival(at_ms=end_ms - minutes * MINUTE_MS, job=job, spec=spec, program=program)
 
 
 def _arrival(chance: random.Random, number: int, *, at_ms: int, gpus: int, runs_ms: int) -> Arrival:
@@ -178,7 +191,7 @@ def _arrival(chance: random.Random, number: int, *, at_ms: int, gpus: int, runs_
 def _troubles(fleet: Fleet, chance: random.Random, size: Size, night_ms: int) -> Iterator[Trouble]:
     """Single faults all week; a rack that goes dark on the last night; an operator at work."""
     nodes = [node.name for node in fleet.nodes]
-    for _ in range(size.days * max(1, size.nodes // 110)):
+    for _ in range(size.days * max(1, size.nodes // 160)):
         yield Trouble(
             at_ms=chance.randrange(HOUR_MS, size.days * DAY_MS),
             kind=chance.choice(("gpu", "gpu", "node", "cut")),
