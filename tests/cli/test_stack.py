@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -152,6 +153,7 @@ def test_the_demo_keeps_its_promises(folder: Path) -> None:
     assert "✗" not in done.stdout
     assert done.stdout.count("✓") == 10
     assert "come out byte for byte" in done.stdout
+    assert re.fullmatch(r"The page is then at http://\S+", done.stdout.splitlines()[-1])
     assert "Traceback" not in done.stderr
 
 

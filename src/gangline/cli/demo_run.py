@@ -55,12 +55,24 @@ def demo(*, bus: str, directory: Path, keep: bool) -> int:
         code = _play(stack)
         if keep:
             stack = stacks.up(plan)
-            click.echo(f"Everything goes on; stop it: gangline down --dir {folder}")
-            click.echo(f"The page is at {stack.url}")
+        click.echo(_last_words(stack, keep=keep))
         return code
     finally:
         if not keep:
             stacks.down(folder)
+
+
+def _last_words(stack: stacks.Stack, *, keep: bool) -> str:
+    """Where the page is, or was and how to have one that stays."""
+    folder = stack.plan.directory
+    if keep:
+        return (
+            f"Everything goes on; stop it: gangline down --dir {folder}\nThe page is at {stack.url}"
+        )
+    return (
+        f"To look around in what you saw: .venv/bin/gangline up --dir {folder}\n"
+        f"The page is then at {stack.url}"
+    )
 
 
 def _clear(folder: Path) -> None:
