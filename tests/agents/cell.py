@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from gangline.events.batch import AssignedMember
     from gangline.events.log import Log
 
-PATIENCE_S = 15.0
+PATIENCE_S = 60.0
+"""A new process takes its time on a busy machine."""
+
 F = TypeVar("F")
 
 

@@ -4,12 +4,15 @@ It is replaced whole and synced before anything is done.
 
 Times in it are milliseconds since the machine's boot, good as long as the boot id is the same;
 after another boot nothing of it runs any more, and the core settles what was left.
+
+Agents are upgraded, and taken back, under running jobs: a field that another version has or lacks
+is no damage.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, Final
 
 from gangline.agents import procfs
@@ -97,12 +100,20 @@ def _plain_member(member: Member) -> dict[str, Any]:
 
 
 def _state(plain: dict[str, Any]) -> NodeState:
-    state = NodeState(**{name: plain[name] for name in _NODE_FIELDS})
+    """Fields that another version has are left alone; those that it lacks are as at the start."""
+    known = {name: plain[name] for name in _NODE_FIELDS if name in plain}
+    state = NodeState(**{"node": plain["node"], **known})
     state.faults = {(gpu, fault): number for gpu, fault, number in plain["faults"]}
     for order, kept in zip(orders_of(plain["orders"]), plain["members"], strict=True):
         member = Member(order=order, stage=Stage(kept["stage"]))
         for name in _MEMBER_FIELDS:
-            setattr(member, name, kept[name])
-        member.exit = None if kept["exit"] is None else Exit(**kept["exit"])
+            setattr(member, name, kept.get(name, getattr(member, name)))
+        member.exit = _exit(kept.get("exit"))
         state.members[member.key] = member
     return state
+
+
+def _exit(kept: dict[str, Any] | None) -> Exit | None:
+    if kept is None:
+        return None
+    return Exit(**{field.name: kept[field.name] for field in fields(Exit) if field.name in kept})

@@ -270,8 +270,9 @@ class Supervisor:
         """What people should look at first, as far as the machine knows."""
         if by_signal == signal.SIGKILL and _oom_kills() > self._out_of_memory_before:
             return "out of memory: the kernel killed a process on this node meanwhile"
-        if self._first_failure and any(map(_is_full, {self._folder, Path(self._plan.workdir)})):
-            return "a disk is full"
+        places = (self._folder, Path(self._plan.workdir), Path(self._plan.checkpoints or "/"))
+        if self._first_failure and (full := next(filter(_is_full, places), None)) is not None:
+            return f"the disk of {full} is full"
         return ""
 
     def _rotate_logs(self) -> None:
