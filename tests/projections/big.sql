@@ -33,12 +33,20 @@ SELECT 'main', 'job-' || i, 1800000000000 + i::bigint * 45000,
        'capacity', 'team-' || i %% 20, 8, true
 FROM generate_series(1, %(rows)s / 4) AS i
 
+-- name: decision_parts
+SELECT make_parts('decision', 1000000, ARRAY[0]::bigint[])
+
 -- name: decision
 INSERT INTO decision
 SELECT 'main', i, 0, 1800000000000 + i::bigint * 45000, (ARRAY['JobQueued',
        'GangPlaced'])[1 + i %% 2],
        'job-' || i / 2, 'node-' || i %% 1000, 'team-' || i %% 20, '{"a": 1}'
 FROM generate_series(1, %(rows)s / 4) AS i
+
+-- name: ledger_parts
+SELECT make_parts('ledger_entry', 2592000000, array_agg(number))
+FROM generate_series(1800000000000 / 2592000000,
+                     (1800000000000 + %(rows)s / 4 * 45000::bigint + 45000) / 2592000000) AS number
 
 -- name: ledger
 INSERT INTO ledger_entry

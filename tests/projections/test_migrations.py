@@ -17,7 +17,8 @@ def tables_of(dsn: str) -> set[str]:
     with psycopg.connect(dsn) as connection:
         found = connection.execute(
             "SELECT relname FROM pg_class"
-            " WHERE relnamespace = 'gangline'::regnamespace AND relkind = 'r'"
+            " WHERE relnamespace = 'gangline'::regnamespace AND relkind IN ('r', 'p')"
+            " AND NOT relispartition"
         )
         return {row[0] for row in found}
 

@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 
 from gangline.events import decisions as d
 from gangline.projections.entitlement import PARTS, entitled, fill
-from gangline.projections.lending import FLEET, Loan, TeamTerms, Tree, lend
+from gangline.projections.lending import FLEET, UNLIMITED, Loan, TeamTerms, Tree, lend, lent
+from gangline.scheduler import core
+from gangline.scheduler.core.entities import Team
+from gangline.scheduler.core.state import State
 from tests.projections import story as s
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ teams = st.fixed_dictionaries(
             guaranteed=st.integers(0, 40),
             lend=st.sampled_from((-1, 0, 3)),
             weight=st.integers(1, 4),
+            order=st.just(index),
         )
         for index, name in enumerate(NAMES)
     }
@@ -59,8 +63,8 @@ def test_siblings_lend_before_cousins() -> None:
 
     assert loans == [
         Loan("q", "p", 2, sibling=True),
-        Loan("p", "a", 2, sibling=False),
         Loan("b", "a", 4, sibling=True),
+        Loan("p", "a", 2, sibling=False),
     ]
 
 
@@ -73,11 +77,11 @@ def test_promises_and_loans_add_up(
     promised = sum(team.guaranteed for name, team in terms.items() if team.parent == FLEET)
     capacity = max(sum(direct.values()), promised) + spare
     lending = lend(tree, direct, capacity)
-    lent: Counter[str] = Counter()
+    given: Counter[str] = Counter()
     borrowed: Counter[str] = Counter()
     for loan in lending.loans:
         assert loan.gpus > 0
-        lent[loan.lender] += loan.gpus
+        given[loan.lender] += loan.gpus
         borrowed[loan.borrower] += loan.gpus
 
     for name in (FLEET, *NAMES):
@@ -86,7 +90,81 @@ def test_promises_and_loans_add_up(
         own = guaranteed - below
         if own >= 0:
             used = direct.get(name, 0)
-            assert own + borrowed[name] == used + lent[name] + lending.idle[name]
+            assert own + borrowed[name] == used + given[name] + lending.idle[name]
+
+
+@given(teams, uses, st.integers(0, 60))
+def test_the_scheduler_names_the_same_lenders(
+    terms: dict[str, TeamTerms], direct: dict[str, int], spare: int
+) -> None:
+    """In any tree, whatever was lowered under use; and loans say the same where none is limited."""
+    capacity = sum(direct.values()) + spare
+    state = scheduler_state(terms, direct, capacity)
+
+    lends = lent(Tree(terms), direct, capacity)
+
+    assert lends == {name: core.team_numbers(state, name).lent for name in terms}
+    if not Tree(terms).limited:
+        assert lent_by_loans(lend(Tree(terms), direct, capacity).loans, terms) == Counter(lends)
+
+
+@given(teams, uses, st.integers(0, 60))
+def test_nobody_lends_beyond_its_limit(
+    terms: dict[str, TeamTerms], direct: dict[str, int], spare: int
+) -> None:
+    """Unless what is in use cannot be lent within the limits at all."""
+    capacity = sum(direct.values()) + sum(team.guaranteed for team in terms.values()) + spare
+
+    lending = lend(Tree(terms), direct, capacity)
+
+    found = lent_by_loans(lending.loans, terms)
+    for name, team in terms.items():
+        assert team.lend == UNLIMITED or found[name] <= team.lend
+
+
+def test_a_branch_borrows_outside_what_a_team_in_it_keeps() -> None:
+    """Its guarantee is idle, and locked: a lends nothing, so the fleet does, through p."""
+    tree = Tree(
+        {
+            "p": TeamTerms(guaranteed=10),
+            "a": TeamTerms(guaranteed=10, lend=0, parent="p", order=1),
+            "b": TeamTerms(parent="p", order=2),
+        }
+    )
+
+    lending = lend(tree, {"b": 5}, 16)
+
+    assert lending.loans == [
+        Loan(FLEET, "p", 5, sibling=False),
+        Loan("p", "b", 5, sibling=False),
+    ]
+    assert lending.idle == {FLEET: 1, "p": 0, "a": 10, "b": 0}
+
+
+def lent_by_loans(loans: list[Loan], terms: dict[str, TeamTerms]) -> Counter[str]:
+    """GPUs that each team lends to teams under its parent and to the parent's own jobs."""
+    found: Counter[str] = Counter()
+    for loan in loans:
+        if loan.lender != FLEET and (loan.sibling or terms[loan.lender].parent == loan.borrower):
+            found[loan.lender] += loan.gpus
+    return found
+
+
+def scheduler_state(terms: dict[str, TeamTerms], direct: dict[str, int], capacity: int) -> State:
+    """The scheduler's state with these teams, which hold so many GPUs themselves."""
+    state = State()
+    state.capacity = capacity
+    for name, team in terms.items():
+        state.teams[name] = Team(
+            name=name,
+            order=team.order,
+            guaranteed=team.guaranteed,
+            lend=team.lend,
+            parent=team.parent,
+            own=direct.get(name, 0),
+        )
+    state.link_teams()
+    return state
 
 
 @given(

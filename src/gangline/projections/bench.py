@@ -44,7 +44,7 @@ _RUNNING: Final = 400
 _SAVES: Final = 6
 _SHAPES: Final = (1, 2, 4, 8, 1, 16, 4, 8, 64, 2)
 _SQL: Final = load_sql("gangline.projections", "bench.sql")
-_PACE: Final = Pace(poll_s=0.0, look_s=60.0, records=2000)
+_PACE: Final = Pace(poll_s=0.0, look_s=60.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,13 +2,14 @@
 SELECT * FROM gangline.{table} WHERE cell = %(cell)s
 
 -- name: make_copy
-CREATE TEMP TABLE bare_copy (LIKE gangline.{table} INCLUDING ALL)
+-- An ordinary table, as those of the views are: what it takes goes through the server's log, too.
+CREATE TABLE gangline.bare_copy (LIKE gangline.{table} INCLUDING ALL)
 
 -- name: copy
-COPY bare_copy FROM STDIN
+COPY gangline.bare_copy FROM STDIN
 
 -- name: drop_copy
-DROP TABLE bare_copy
+DROP TABLE gangline.bare_copy
 
 -- name: clear
 DELETE FROM gangline.{table} WHERE cell = %(cell)s

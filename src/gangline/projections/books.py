@@ -13,6 +13,7 @@ The state is a set of records by key, so that a view can save what changed and f
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from gangline.events import decisions as d
@@ -82,8 +83,10 @@ class Books:
         return self._tree
 
     def set_team(self, name: str, terms: TeamTerms) -> None:
-        """A team is as said from now on."""
-        self.teams[name] = terms
+        """A team is as said from now on; its place among the teams stays."""
+        known = self.teams.get(name)
+        order = len(self.teams) if known is None else known.order
+        self.teams[name] = replace(terms, order=order)
         self._tree = None
         self.changed_uses()
         self.touch("team", name)

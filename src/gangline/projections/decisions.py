@@ -5,14 +5,14 @@ Commands, environments and the like (the private part of a spec) and keys are le
 
 from __future__ import annotations
 
-import json
-from enum import Enum
+from dataclasses import fields
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from gangline.events import codec
 from gangline.events.avro import to_plain
 from gangline.events.named_sql import load_sql
-from gangline.projections.work import ReadModel, Unknown, Work
+from gangline.projections.work import ReadModel, Unknown, Work, as_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,22 +23,23 @@ if TYPE_CHECKING:
 _HIDDEN = ("public_key",)
 
 
-def _plain(value: object) -> Any:  # noqa: ANN401 - JSON
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, Enum):
-        return value.value
-    raise TypeError(f"{type(value).__name__} has no JSON form")
-
-
 def detail(decision: Decision) -> str:
     """What a decision says, as JSON."""
-    found: dict[str, Any] = to_plain(codec.CLASSES[type(decision).__name__])(decision)
+    kind: type = type(decision)
+    if not _hides(kind):
+        return as_json(decision)
+    found: dict[str, Any] = to_plain(kind)(decision)
     if "spec" in found:
         del found["spec"]["private"]
     for name in _HIDDEN:
         found.pop(name, None)
-    return json.dumps(found, default=_plain)
+    return as_json(found)
+
+
+@cache
+def _hides(kind: type) -> bool:
+    """Whether decisions of a kind have parts that are not for everybody."""
+    return any(field.name in ("spec", *_HIDDEN) for field in fields(kind))
 
 
 def _team(decision: object) -> str | None:
@@ -61,6 +62,7 @@ class Decisions(ReadModel):
         known = {(item.offset, item.index): row for item, row in self._rows(work)}
         for item in work.skipped:
             known[item.offset, item.index] = _row(work.cell, item, None, '{"unknown": true}')
+        work.make_parts("decision", (offset for offset, _ in known))
         work.copy("append", known.values())
 
     def _rows(self, work: Work) -> Iterator[tuple[Item, tuple[object, ...]]]:

@@ -63,6 +63,7 @@ class QuotaLedger(RememberingModel[Ledger]):
             state.apply(decision, item.at_ms)
         state.advance(work.now_ms)
         entries, usage = state.take()
+        work.make_parts("ledger_entry", (entry.to_ms for entry in entries))
         work.copy("append", _entry_rows(work.cell, entries))
         self._write_open(work, before, state.meter.open)
         rows = [

@@ -291,7 +291,7 @@ class Ledger:
             return
         from_ms = min(work.from_ms, self.now_ms - 1)
         for account, amount in ((source, -gpu_ms), (target, gpu_ms)):
-            key = Account(work.team, account)
+            key = _account(work.team, account)
             self._transfers.append(Entry(from_ms, self.now_ms, key, amount, self.now_ms))
         for bucket, part in spread(gpu_ms, from_ms, self.now_ms):
             self._usage_moved[bucket, source] -= part

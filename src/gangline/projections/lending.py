@@ -1,10 +1,12 @@
 """Who uses whose guarantee now: loans between teams, and whose what lies idle is. Pure.
 
 Teams form a tree; a guarantee of a team is part of its parent's. A team that uses more than its
-guarantee borrows the difference. Lenders are found from the nearest common ancestor outward: first
-the part of the ancestor's guarantee that is nobody's, then the siblings with most idle guarantee
-(then by name), within their lend limits. What an ancestor lends further out it takes from its own
-part first, then from its children.
+guarantee borrows the difference. One rule says who lends, the scheduler's own: under each parent,
+what nobody there is guaranteed goes first, then the idle guarantees of its teams, who has most
+first (then who was set up first), each within its lend limit; what is missing the parent borrows
+further out, under the same rule. What a parent lends further out it takes from what is then left,
+in the same order. Nobody lends what a team below it keeps to itself: such a branch borrows further
+out though it has idle GPUs.
 
 So for each team, with `own part` for what its guarantee exceeds its children's:
 
@@ -12,16 +14,17 @@ So for each team, with `own part` for what its guarantee exceeds its children's:
 
 and over all teams, with the fleet as the root, the idle parts add up to capacity less use. Where
 guarantees exceed the fleet, more is idle on paper than in the racks; the ledger hands out only what
-is there.
+is there. Where limits were lowered under use so that they cannot hold, loans are found as if there
+were none.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterator, Mapping
 
 FLEET: Final = ""
 """The root of the tree: its own part is what nobody is guaranteed."""
@@ -31,13 +34,17 @@ UNLIMITED: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamTerms:
-    """What a team was promised. guaranteed, lend: GPUs; lend may be UNLIMITED. borrow likewise."""
+    """What a team was promised. guaranteed, lend: GPUs; lend may be UNLIMITED. borrow likewise.
+
+    order: counts teams as they were set up.
+    """
 
     parent: str = FLEET
     guaranteed: int = 0
     borrow: int = UNLIMITED
     lend: int = UNLIMITED
     weight: int = 1
+    order: int = 0
 
 
 class Loan(NamedTuple):
@@ -77,6 +84,13 @@ class Tree:
             name: sum(teams[child].guaranteed for child in children)
             for name, children in self.children.items()
         }
+        self.limited = any(terms.lend != UNLIMITED for terms in teams.values())
+
+    def upwards(self) -> Iterator[str]:
+        """All teams, each after those below it, and then the fleet."""
+        for name, _ in self._parents:
+            yield name
+        yield FLEET
 
     def _walk(self, name: str) -> None:
         for child in self.children.get(name, ()):
@@ -94,76 +108,129 @@ class Tree:
 
 def lend(tree: Tree, direct: Mapping[str, int], capacity: int) -> Lending:
     """The loans when teams use so many GPUs themselves. capacity: GPUs of the fleet."""
-    lending = Lending(used=tree.totals(direct))
-    root = _Level(tree, direct, lending)
-    root.settle(FLEET, guaranteed=capacity, borrowed=0, lent=0)
-    return lending
+    walk = _Walk(tree, direct, capacity, limited=tree.limited)
+    if not walk.holds():
+        walk = _Walk(tree, direct, capacity, limited=False)
+    walk.settle(FLEET, lent=0)
+    return Lending(used=walk.used, loans=walk.loans, idle=walk.idle)
 
 
-class _Level:
-    """One walk down the tree."""
+def lent(tree: Tree, direct: Mapping[str, int], capacity: int) -> dict[str, int]:
+    """What each team lends under its parent, to teams there and to the parent's own jobs.
 
-    def __init__(self, tree: Tree, direct: Mapping[str, int], lending: Lending) -> None:
+    As the scheduler counts it, by use and guarantees of whole branches. It is what the loans say,
+    except where a lend limit further down makes a branch borrow more than it uses beyond its
+    guarantee.
+    """
+    return dict(_lent(tree, _Walk(tree, direct, capacity, limited=False)))
+
+
+class _Walk:
+    """One walk up the tree, and one down.
+
+    pool: what of a team's own part its own jobs leave. own_need: what they use beyond it. missing:
+    what a team must borrow outside. spare: what it may lend outside. All in GPUs, by team.
+    """
+
+    def __init__(
+        self, tree: Tree, direct: Mapping[str, int], capacity: int, *, limited: bool
+    ) -> None:
         self._tree = tree
-        self._direct = direct
-        self._lending = lending
-
-    def settle(self, name: str, *, guaranteed: int, borrowed: int, lent: int) -> None:
-        """Find the loans under a team that borrowed and lent so much outside."""
-        children = self._tree.children.get(name, [])
-        own = max(0, guaranteed - self._tree.promised[name]) + borrowed
-        idle = {child: self._spare(child) for child in children}
-        lent_by = dict.fromkeys(children, 0)
-        borrowed_by = dict.fromkeys(children, 0)
-
-        need = self._direct.get(name, 0) + lent
-        taken = min(own, need)
-        own -= taken
-        if need > taken:
-            for lender, gpus in _draw(need - taken, idle, idle):
-                lent_by[lender] += gpus
-                self._lending.loans.append(Loan(lender, name, gpus, sibling=False))
-
-        for borrower in children:
-            need = borrowed_by[borrower] = self._excess(borrower)
-            taken = min(own, need)
-            own -= taken
-            if taken:
-                self._lending.loans.append(Loan(name, borrower, taken, sibling=False))
-            if need > taken:
-                limits = {child: self._may_lend(child, lent_by[child]) for child in children}
-                for lender, gpus in _draw(need - taken, idle, limits):
-                    lent_by[lender] += gpus
-                    self._lending.loans.append(Loan(lender, borrower, gpus, sibling=True))
-        self._lending.idle[name] = own
-        for child in children:
-            has, owes = borrowed_by[child], lent_by[child]
-            guaranteed = self._tree.teams[child].guaranteed
-            if child in self._tree.children:
-                self.settle(child, guaranteed=guaranteed, borrowed=has, lent=owes)
+        self.used = tree.totals(direct)
+        self.over = {name: self.used[name] - terms.guaranteed for name, terms in tree.teams.items()}
+        self.pool: dict[str, int] = {}
+        self.own_need: dict[str, int] = {}
+        self._missing: dict[str, int] = {}
+        self._spare: dict[str, int] = {}
+        self.loans: list[Loan] = []
+        self.idle: dict[str, int] = {}
+        for name in tree.upwards():
+            guaranteed = capacity if name == FLEET else tree.teams[name].guaranteed
+            if name in tree.children:
+                self._gather(name, guaranteed, direct.get(name, 0))
             else:
-                used = self._lending.used[child]
-                self._lending.idle[child] = max(0, guaranteed + has - used - owes)
+                self._single(name, guaranteed)
+            if limited and name != FLEET and (limit := tree.teams[name].lend) != UNLIMITED:
+                self._spare[name] = min(self._spare[name], limit)
 
-    def _spare(self, team: str) -> int:
-        return max(0, self._tree.teams[team].guaranteed - self._lending.used[team])
+    def _single(self, name: str, guaranteed: int) -> None:
+        """What a team without others below it misses, or can spare."""
+        over = self.used[name] - guaranteed
+        self._missing[name], self._spare[name] = (over, 0) if over > 0 else (0, -over)
 
-    def _excess(self, team: str) -> int:
-        return max(0, self._lending.used[team] - self._tree.teams[team].guaranteed)
+    def _gather(self, name: str, guaranteed: int, own: int) -> None:
+        """What a team with others below it misses and can spare, after those."""
+        part = max(0, guaranteed - self._tree.promised[name])
+        self.pool[name], self.own_need[name] = max(0, part - own), max(0, own - part)
+        over = self.used[name] - guaranteed
+        left = self.pool[name] - self.own_need[name]
+        for child in self._tree.children[name]:
+            left += self._spare[child] - self._missing[child]
+        self._missing[name] = max(0, over, -left)
+        self._spare[name] = max(0, min(-over, left))
 
-    def _may_lend(self, team: str, lent: int) -> int:
-        limit = self._tree.teams[team].lend
-        return 1 << 60 if limit == UNLIMITED else max(0, limit - lent)
+    def holds(self) -> bool:
+        """Whether all that is missing is lent by somebody who may."""
+        return not self._missing[FLEET]
+
+    def settle(self, name: str, *, lent: int) -> None:
+        """Find the loans under a team that lends so much outside."""
+        given = self._missing[name]
+        if name not in self._tree.children:
+            self.idle[name] = max(0, -self.over[name]) - lent
+            return
+        children = self._tree.children[name]
+        lenders: list[list[Any]] = [[name, self.pool[name]]]
+        lenders += [[child, self._spare[child]] for child in in_order(self._tree, name, self.over)]
+        lenders.append([name, given])
+        lent_by = dict.fromkeys(children, 0)
+        wants = [(name, self.own_need[name])]
+        wants += [(child, self._missing[child]) for child in children]
+        for borrower, gpus in [*wants, (name, lent)]:
+            if gpus:
+                self._draw(borrower, gpus, lenders, lent_by, parent=name)
+        self.idle[name] = lenders[0][1] + lenders[-1][1]
+        for child in children:
+            self.settle(child, lent=lent_by[child])
+
+    def _draw(
+        self,
+        borrower: str,
+        gpus: int,
+        lenders: list[list[Any]],
+        lent_by: dict[str, int],
+        *,
+        parent: str,
+    ) -> None:
+        """Take so much from the first lenders that have any. A parent lends itself nothing."""
+        for entry in lenders:
+            if not gpus:
+                return
+            lender, has = entry
+            part = min(gpus, has)
+            if not part:
+                continue
+            entry[1] -= part
+            gpus -= part
+            if lender != parent:
+                lent_by[lender] += part
+            if lender != borrower:
+                sibling = parent not in (lender, borrower)
+                self.loans.append(Loan(lender, borrower, part, sibling=sibling))
 
 
-def _draw(need: int, idle: dict[str, int], limits: Mapping[str, int]) -> Iterable[tuple[str, int]]:
-    """Take a need from whoever has most idle, within limits first, then beyond them."""
-    drawn: dict[str, int] = {}
-    for bounds in (limits, idle):
-        for name in sorted(idle, key=lambda name: (-idle[name], name)):
-            gpus = min(need, idle[name], bounds[name])
-            if gpus > 0:
-                idle[name] -= gpus
-                need -= gpus
-                drawn[name] = drawn.get(name, 0) + gpus
-    return drawn.items()
+def in_order(tree: Tree, parent: str, over: Mapping[str, int]) -> list[str]:
+    """The teams under a parent in the order in which they lend. over: use less guarantee."""
+    return sorted(tree.children[parent], key=lambda name: (over[name], tree.teams[name].order))
+
+
+def _lent(tree: Tree, walk: _Walk) -> Iterator[tuple[str, int]]:
+    """What the scheduler says that each team lends: by use and guarantees of whole branches."""
+    for parent, children in tree.children.items():
+        need = walk.own_need[parent] + sum(max(0, walk.over[child]) for child in children)
+        need = max(0, need - walk.pool[parent])
+        for child in in_order(tree, parent, walk.over):
+            limit, idle = tree.teams[child].lend, max(0, -walk.over[child])
+            gpus = min(need, idle if limit == UNLIMITED else min(idle, limit))
+            need -= gpus
+            yield child, gpus

@@ -75,15 +75,19 @@ def bucket_of(at_ms: int) -> int:
     return at_ms // BUCKET_MS * BUCKET_MS
 
 
-def spread(amount: int, from_ms: int, to_ms: int) -> Iterator[tuple[int, int]]:
+def spread(amount: int, from_ms: int, to_ms: int) -> list[tuple[int, int]]:
     """An amount over the buckets of an interval, by time; the parts add up to the amount.
 
     What is negative is spread like its positive, so that the two sides of a transfer cancel in
     every bucket.
     """
+    last = bucket_of(to_ms - 1)
+    if from_ms >= last:
+        return [(last, amount)]
     sign, size = (1, amount) if amount >= 0 else (-1, -amount)
-    given = 0
-    for edge in [*boundaries(from_ms, to_ms - 1), to_ms]:
+    given, parts = 0, []
+    for edge in (*range(bucket_of(from_ms) + BUCKET_MS, to_ms, BUCKET_MS), to_ms):
         until = size * (edge - from_ms) // (to_ms - from_ms)
-        yield bucket_of(edge - 1), sign * (until - given)
+        parts.append((bucket_of(edge - 1), sign * (until - given)))
         given = until
+    return parts

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,6 +10,7 @@ from psycopg.rows import class_row, tuple_row
 from gangline.events.log import Position, Topic
 from gangline.events.named_sql import load_sql
 from gangline.projections.steps import Link
+from gangline.projections.work import as_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -82,7 +82,7 @@ class Positions:
             digest=last.link.digest,
             as_of_ms=last.now_ms,
             appended_ms=last.appended_ms,
-            inputs=json.dumps(inputs),
+            inputs=as_json(inputs),
             skipped=len(skipped),
             skipped_position=position_of(skipped[-1].offset) if skipped else None,
         )
@@ -126,7 +126,7 @@ class Memory:
         kept = {key: value for key, value in values.items() if value is not None}
         gone = [key for key, value in values.items() if value is None]
         if kept:
-            parameters = self._names | {"values": json.dumps(kept)}
+            parameters = self._names | {"values": as_json(kept)}
             self._connection.execute(_SQL["write_memory"], parameters)
         if gone:
             self._connection.execute(_SQL["forget"], {**self._names, "keys": gone})

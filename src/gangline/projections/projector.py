@@ -17,7 +17,9 @@ A chain that breaks stops everything: ChainBrokenError is noted at all views and
 
 from __future__ import annotations
 
+import gc
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -39,12 +41,23 @@ from gangline.projections.work import ReadModel, Work
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from gangline.events.log import Log
 
 DECISIONS: Final = TopicPartition(Topic.DECISIONS, 0)
-_CONNECTION_TROUBLE: Final = (psycopg.OperationalError, psycopg.InterfaceError)
+_POLLED: Final = 500
+_MOST_BYTES: Final = 16_000_000
+# After a failover an old connection lives on and can only read; one that slept in a transaction was
+# ended. Nothing of that says anything about a view.
+_CONNECTION_TROUBLE: Final = (
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    psycopg.errors.ReadOnlySqlTransaction,
+    psycopg.errors.IdleInTransactionSessionTimeout,
+)
+_LOG_TROUBLE: Final = (LogUnreachableError, TopicsMissingError)
+_TABLES_GONE: Final = (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName)
 _log = structlog.get_logger("gangline.projector")
 
 
@@ -53,14 +66,15 @@ class Pace:
     """How often. poll_s: at most between two reads. look_s: between two looks at the log's end.
 
     retry_s, retry_most_s: between two tries of a view that is stuck, or of a connection; doubled
-    each time. records: at most in one transaction.
+    each time. records: at most in one transaction: while a view catches up, what many records
+    change in one row is written once.
     """
 
     poll_s: float = 0.5
     look_s: float = 2.0
     retry_s: float = 1.0
     retry_most_s: float = 60.0
-    records: int = 500
+    records: int = 5000
 
 
 class MovedError(Exception):
@@ -104,22 +118,23 @@ def run(
 ) -> None:
     """Keep the views of a cell up to date until `stop` is set; makes their tables first.
 
-    Waits for a log or a database that is not there. Raises ChainBrokenError when decisions do not
-    follow from one another, and OffsetOutOfRangeError when the log no longer has what the views
-    need.
+    Waits for a log or a database that is not there, twice as long each time until views move
+    again; a schema that somebody dropped is made anew. Raises ChainBrokenError when decisions do
+    not follow from one another, and OffsetOutOfRangeError when the log no longer has what the
+    views need.
     """
     pace = pace or Pace()
     tries = 0
     while not stop.is_set():
+        session = None
         try:
             migrate(dsn)
             with Session(log, dsn, cell, models or all_models(), pace=pace) as session:
-                tries = 0
                 session.run(stop)
         except MovedError as error:
             _log.warning("views moved", cell=cell, reason=str(error))
-        except (*_CONNECTION_TROUBLE, LogUnreachableError, TopicsMissingError) as error:
-            tries += 1
+        except (*_CONNECTION_TROUBLE, *_TABLES_GONE, *_LOG_TROUBLE) as error:
+            tries = 1 if session is not None and session.went_well() else tries + 1
             pause = min(pace.retry_s * 2 ** (tries - 1), pace.retry_most_s)
             _log.warning("projector waits", cell=cell, reason=one_line(error), pause_s=pause)
             stop.wait(pause)
@@ -142,6 +157,8 @@ class Session:
         self._cell = cell
         self._pace = pace
         self._looked = 0.0
+        self._began = time.monotonic()
+        self._moved = False
         self.lanes: list[Lane] = []
         self._connection = connect(dsn, schema=schema)
         self._positions = Positions(self._connection, cell)
@@ -167,6 +184,10 @@ class Session:
         """Move all lanes until `stop` is set."""
         while not stop.is_set():
             self.turn(self._pace.poll_s)
+
+    def went_well(self) -> bool:
+        """Whether it moved views, or lived for long: what ends it now is another trouble."""
+        return self._moved or time.monotonic() - self._began > self._pace.retry_most_s
 
     def turn(self, timeout_s: float) -> None:
         """Move each lane once; the first waits for records so long if there are none."""
@@ -246,9 +267,12 @@ class Session:
 
     def _advance(self, lane: Lane, timeout_s: float) -> None:
         """Read and apply what comes next in a lane."""
-        records = lane.reader.poll(timeout_s, limit=self._pace.records)
+        with _no_collecting():
+            self._go_on(lane, timeout_s)
+
+    def _go_on(self, lane: Lane, timeout_s: float) -> None:
         try:
-            steps = list(lane.chain.steps(records))
+            steps = self._read(lane, timeout_s)
         except ChainBrokenError as error:
             self._note(lane.views, problem=str(error), position="")
             _log.error("chain broken", cell=self._cell, reason=str(error))
@@ -256,6 +280,21 @@ class Session:
         for run in [[step] for step in steps] if lane.stuck else [steps]:
             if run and not self._apply(lane, run):
                 return
+
+    def _read(self, lane: Lane, timeout_s: float) -> list[Step]:
+        """The steps of one run: all that is there, up to so many records and bytes."""
+        steps: list[Step] = []
+        left, bytes_left = self._pace.records, _MOST_BYTES
+        while left > 0 and bytes_left > 0:
+            wanted = min(left, _POLLED)
+            records = lane.reader.poll(timeout_s, limit=wanted)
+            steps += lane.chain.steps(records)
+            if len(records) < wanted:
+                break
+            timeout_s = 0.0
+            left -= len(records)
+            bytes_left -= sum(len(record.value) for record in records)
+        return steps
 
     # --- one run -----------------------------------------------------------------------------
 
@@ -288,6 +327,7 @@ class Session:
             self._part(lane, model, problem=problem, position=position)
         if not failed:
             lane.stuck, lane.tries = False, 0
+        self._moved = True
         lane.next_offset = steps[-1].last + 1
         return not failed
 
@@ -326,6 +366,18 @@ class Session:
     def _note(self, views: list[str], *, problem: str, position: str) -> None:
         now_ms = time.time_ns() // 1_000_000
         self._positions.note_problem(views, problem=problem, position=position, now_ms=now_ms)
+
+
+@contextmanager
+def _no_collecting() -> Iterator[None]:
+    """No pass of Python's collector: a run makes many objects at once, and no cycles of them."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def connect(dsn: str, *, schema: str) -> psycopg.Connection[Any]:

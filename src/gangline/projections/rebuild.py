@@ -22,6 +22,7 @@ from gangline.projections.migrations import SCHEMA, migrate
 from gangline.projections.models import all_models
 from gangline.projections.positions import Positions
 from gangline.projections.projector import Pace, Session, connect
+from gangline.projections.work import PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
 
 BESIDE: Final = "gangline_rebuild"
 _SHARED: Final = ("view_position", "view_memory")
+_PLACES: Final = {"decision": "applied_offset", "ledger_entry": "to_ms"}
 _SQL: Final = load_sql("gangline.projections", "rebuild.sql")
-_PACE: Final = Pace(poll_s=0.2, look_s=0.5, records=2000)
+_PACE: Final = Pace(poll_s=0.2, look_s=0.5, records=5000)
 
 
 class RebuildError(Exception):
@@ -138,6 +140,8 @@ def _swap(
             old = _measure(live, cell, schema=SCHEMA, table=table)
             new = _measure(live, cell, schema=BESIDE, table=table)
             live.execute(_of_table("clear", table), {"cell": cell})
+            if table in PARTS:
+                _make_parts(live, table)
             live.execute(_of_table("fill", table), {"cell": cell})
             reports.append(
                 TableReport(
@@ -152,6 +156,13 @@ def _swap(
     for statement in ("clear_memory", "fill_memory", "move"):
         live.execute(_SQL[statement], names)
     return reports
+
+
+def _make_parts(live: psycopg.Connection[Any], table: str) -> None:
+    text: Any = _SQL["make_parts"].decode()
+    column = sql.Identifier(_PLACES[table])
+    statement = sql.SQL(text).format(column=column, table=sql.Identifier(table))
+    live.execute(statement, {"parent": table, "size": PARTS[table]})
 
 
 def _measure(

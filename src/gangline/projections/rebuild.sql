@@ -15,6 +15,13 @@ CREATE TABLE gangline_rebuild.{table} (LIKE gangline.{table} INCLUDING ALL)
 SELECT count(*), coalesce(sum(hashtextextended(t::text, 0)::numeric), 0)
 FROM {schema}.{table} AS t WHERE cell = %(cell)s
 
+-- name: make_parts
+-- So that there is room for the rows that come.
+SELECT gangline.make_parts(
+    %(parent)s::text, %(size)s::bigint,
+    (SELECT coalesce(array_agg(DISTINCT {column} / %(size)s::bigint), '{{}}') FROM gangline_rebuild.{table})
+)
+
 -- name: clear
 DELETE FROM gangline.{table} WHERE cell = %(cell)s
 

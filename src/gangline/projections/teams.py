@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gangline.events.named_sql import load_sql
 from gangline.projections import books
 from gangline.projections.books import Books
-from gangline.projections.lending import lend
+from gangline.projections.lending import lent
 from gangline.projections.remembering import RememberingModel
 from gangline.projections.work import Unknown, Work
 
@@ -38,14 +37,11 @@ class TeamRow:
 
 def team_rows(cell: str, found: Books) -> dict[str, TeamRow]:
     """The row of each team at a moment."""
-    lending = lend(found.tree(), found.uses, found.capacity)
-    lent: Counter[str] = Counter()
-    for loan in lending.loans:
-        if loan.sibling:
-            lent[loan.lender] += loan.gpus
+    tree = found.tree()
+    totals, lends = tree.totals(found.uses), lent(tree, found.uses, found.capacity)
     rows = {}
     for name, terms in found.teams.items():
-        used = lending.used[name]
+        used = totals[name]
         inside = min(used, terms.guaranteed)
         rows[name] = TeamRow(
             cell=cell,
@@ -58,7 +54,7 @@ def team_rows(cell: str, found: Books) -> dict[str, TeamRow]:
             used=used,
             guaranteed_used=inside,
             borrowed=used - inside,
-            lent=lent[name],
+            lent=lends[name],
             queued=found.queued[name],
             running=found.running[name],
         )

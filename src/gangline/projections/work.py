@@ -7,21 +7,20 @@ memory, write them back.
 
 from __future__ import annotations
 
-import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
+import orjson
 import psycopg
 from psycopg.rows import class_row
 
 from gangline.events import codec
 from gangline.events.avro import to_plain
+from gangline.events.named_sql import load_sql
 from gangline.events.spec import Spec
 from gangline.projections.steps import Item, Step
 
@@ -31,6 +30,10 @@ if TYPE_CHECKING:
     from gangline.events.decisions import Decision
 
 R = TypeVar("R")
+
+PARTS: Final[Mapping[str, int]] = {"decision": 1_000_000, "ledger_entry": 30 * 86_400_000}
+"""How much of its column is in one part of a table: offsets, or milliseconds."""
+_MAKE_PARTS: Final = load_sql("gangline.projections", "parts.sql")["make_parts"]
 
 REPLACEMENT: Final = "\ufffd"
 """What stands where a NUL was."""
@@ -95,19 +98,17 @@ class Work:
 
     def decisions(self, model: ReadModel) -> Iterator[tuple[Item, Decision]]:
         """The decisions that change a view, in order; unknown ones by the view's rule."""
-        known = {kind.__name__ for kind in model.kinds}
-        strange = {item.kind for step in self.steps for item in step.items} - codec.CLASSES.keys()
-        wanted = known | strange
-        for step in self.steps:
-            for item in step.items:
-                if item.kind not in wanted:
-                    continue
-                self.at = item
-                decision = None if item.kind in strange else item.decision()
-                if decision is None:
-                    self._meet_unknown(model, item)
-                else:
-                    yield item, decision
+        items = [item for step in self.steps for item in step.items]
+        strange = {item.kind for item in items} - codec.CLASSES.keys()
+        wanted = {kind.__name__ for kind in model.kinds} | strange
+        # Most views want few of them: what is asked of each of all comes before anything else.
+        for item in [item for item in items if item.kind in wanted]:
+            self.at = item
+            decision = None if item.kind in strange else item.decision()
+            if decision is None:
+                self._meet_unknown(model, item)
+            else:
+                yield item, decision
         self.at = None
 
     def _meet_unknown(self, model: ReadModel, item: Item) -> None:
@@ -125,12 +126,19 @@ class Work:
     def write(self, statement: str, rows: Sequence[Any]) -> None:
         """Give rows to a statement as one JSON array, `%(rows)s`; none, none."""
         if rows:
-            text = json.dumps([plain_row(row) for row in rows])
-            self.run(statement, rows=storable(text))
+            self.run(statement, rows=as_json(rows))
 
     def run(self, statement: str, **parameters: object) -> None:
         """Run a statement of the view's `.sql` file."""
-        self.connection.execute(self.sql[statement], {"cell": self.cell, **parameters})
+        self.run_text(self.sql[statement], **parameters)
+
+    def run_text(self, text: bytes, **parameters: object) -> None:
+        """Run a statement of one of our `.sql` files."""
+        self.connection.execute(text, {"cell": self.cell, **parameters})
+
+    def make_parts(self, table: str, places: Iterable[int]) -> None:
+        """See that a table kept in parts has those in which these places lie."""
+        self.run_text(_MAKE_PARTS, **parts_of(table, places))
 
     def copy(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         """Append rows by COPY."""
@@ -139,25 +147,32 @@ class Work:
                 copy.write_row([storable(v) if isinstance(v, str) else v for v in row])
 
 
+def parts_of(table: str, places: Iterable[int]) -> dict[str, Any]:
+    """The parameters of `make_parts`."""
+    size = PARTS[table]
+    numbers = sorted({place // size for place in places})
+    return {"parent": table, "size": size, "numbers": numbers}
+
+
 def storable(text: str) -> str:
     """A text, or JSON as text, without NUL, which Postgres cannot hold, in clear or escaped.
 
     Whoever may write to the log may put one into a label or a path; no view stands still for that.
     """
-    text = text.replace("\0", REPLACEMENT)
+    if "\0" in text:
+        text = text.replace("\0", REPLACEMENT)
     return _ESCAPED_NUL.sub(rf"\1{REPLACEMENT}", text) if "\\u0000" in text else text
 
 
-@cache
-def _columns(row: type[Any]) -> tuple[tuple[str, ...], attrgetter[Any]]:
-    names = tuple(f.name for f in fields(row))
-    return names, attrgetter(*names)
+def as_json(value: object) -> str:
+    """A value as JSON that Postgres can hold: dataclasses as objects, bytes in hexadecimal."""
+    return storable(orjson.dumps(value, default=_hexadecimal).decode())
 
 
-def plain_row(row: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass of columns
-    """A row as the mapping that Postgres' JSON functions take."""
-    names, values = _columns(row.__class__)
-    return dict(zip(names, values(row), strict=True))
+def _hexadecimal(value: object) -> str:
+    if isinstance(value, bytes):
+        return value.hex()
+    raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
 def touched(decisions: Iterable[tuple[Item, Decision]], attribute: str) -> list[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from gangline.events.spec import UNLIMITED
-from gangline.projections.ledger_fold import LOANS, Ledger, lending_of
+from gangline.projections.ledger_fold import LOANS, Ledger
+from gangline.projections.lending import lent
 from gangline.replay.broken_rule import BrokenRuleError, Rule
 
 if TYPE_CHECKING:
@@ -64,26 +64,11 @@ class LedgerCheck:
                 raise BrokenRuleError(Rule.SUMS, f"{account} of {team} at {gpu_ms} GPU-ms")
 
     def _check_loans(self, model: Model, world: World) -> None:
-        if _is_moot(model):
-            return
-        lent: Counter[str] = Counter()
-        for loan in lending_of(self._ledger.books).loans:
-            if loan.sibling:
-                lent[loan.lender] += loan.gpus
+        books = self._ledger.books
+        lends = lent(books.tree(), books.uses, books.capacity)
         for name in model.teams:
             said = world.core.team_numbers(world.state, name).lent
-            if said != lent[name]:
+            if said != lends[name]:
                 raise BrokenRuleError(
-                    Rule.LIMITS, f"{name} lent={said}, by the ledger {lent[name]}"
+                    Rule.LIMITS, f"{name} lent={said}, by the ledger {lends[name]}"
                 )
-
-
-def _is_moot(model: Model) -> bool:
-    """Whether whose loan is whose is a matter of convention.
-
-    So it is in a tree, beyond a lend limit, and where more is guaranteed than there is.
-    """
-    capacity = sum(node.gpus for node in model.nodes.values())
-    promised = sum(team.guaranteed for team in model.teams.values())
-    limited = any(team.parent or team.lend != UNLIMITED for team in model.teams.values())
-    return limited or promised > capacity

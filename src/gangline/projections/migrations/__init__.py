@@ -13,6 +13,7 @@ import psycopg
 from alembic import command, op
 from alembic.config import Config
 from sqlalchemy import create_engine
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 if TYPE_CHECKING:
@@ -31,8 +32,12 @@ def migrate(dsn: str, *, to: str = "head") -> None:
         engine = create_engine(
             "postgresql+psycopg://", creator=lambda: psycopg.connect(dsn), poolclass=NullPool
         )
-        with engine.begin() as connection:
-            command.upgrade(_config(connection), to)
+        try:
+            with engine.begin() as connection:
+                command.upgrade(_config(connection), to)
+        except DBAPIError as error:
+            # Whoever waits for a database knows the driver's own errors.
+            raise error.orig or error from error
 
 
 def _config(connection: Connection) -> Config:

@@ -1,0 +1,2 @@
+-- name: make_parts
+SELECT make_parts(%(parent)s::text, %(size)s::bigint, %(numbers)s::bigint[])
