@@ -22,6 +22,7 @@ RUNNING: Final = "r"
 STOPPING: Final = "x"
 LINGERING: Final = "l"
 CLAIM: Final = 0
+_SCHEDULER: Final = "scheduler"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -238,8 +239,11 @@ def _health_changed(row: NodeRow, decision: d.NodeHealthChanged, at_ms: int) -> 
 def _service_changed(row: NodeRow, decision: d.NodeServiceChanged, at_ms: int) -> None:
     if row.service != decision.service:
         row.service_ms = at_ms
+    # Where the scheduler carries out what somebody asked for, whoever asked keeps standing there.
+    if decision.by != _SCHEDULER or row.service != decision.service:
+        row.service_by = decision.by
     row.service, row.service_cause = str(decision.service), decision.cause
-    row.service_by, row.deadline_ms = decision.by, decision.deadline_ms
+    row.deadline_ms = decision.deadline_ms
     if decision.service is d.Service.OPEN:
         row.maintenance = {}
 
