@@ -131,6 +131,8 @@ def _answer_problems(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     def of_framework(request: Request, error: HTTPException) -> Response:
+        if error.status_code == 404 and (frame := page.nowhere(request)) is not None:
+            return frame
         detail = f"{request.method} {request.url.path[:200]}: {error.detail}"
         headers = dict(error.headers or {})
         return ProblemError(slug_of_status(error.status_code), detail, headers=headers).response()

@@ -111,8 +111,16 @@ def overview(request: Request, views: OpenPage, _: Caller, moment: Now) -> Respo
     else:
         found = shapes.numbers_of_past(moment.plain)
         found["teams"] = shapes.teams_of_past(moment.plain)
-        found["alarms"] = shapes.alarms_of_past(moment.plain)
+        found["alarms"] = _told(views, shapes.unwell(moment.plain), moment.at_ms)
+    out = views.page("out", at_ms=moment.at_ms)
+    found["alarms"] = shapes.alarms(found["alarms"], out)
     return _answer(request, {"at_ms": moment.at_ms, **found})
+
+
+def _told(views: PageViews, rows: list[dict[str, Any]], at_ms: int) -> list[dict[str, Any]]:
+    """Nodes of a past moment, with why they were as they were."""
+    names = [row["node"] for row in rows]
+    return shapes.told(rows, views.page("conditions", nodes=names, at_ms=at_ms))
 
 
 @router.get("/fleet")
@@ -302,8 +310,12 @@ def nodes(request: Request, views: OpenPage, _: Caller, moment: Now) -> Response
         found = views.rows("nodes", where={}, after="", limit=10_000)
         rows = [{key: row[key] for key in keys} for row in found]
     else:
+        unwell = {
+            row["node"]: row for row in _told(views, shapes.unwell(moment.plain), moment.at_ms)
+        }
         rows = [
-            {**row, "held": row["used"], "bad": len(row["bad"])} for row in moment.plain["nodes"]
+            {**row, "bad": 0, **unwell.get(row["node"], {}), "held": row["used"]}
+            for row in moment.plain["nodes"]
         ]
     return _answer(request, {"at_ms": moment.at_ms, "items": rows})
 
@@ -318,9 +330,10 @@ def node(request: Request, node: Name, views: OpenPage, _: Caller, moment: Now) 
     row = shown(rows[0])
     if moment.plain is not None:
         known: list[dict[str, Any]] = moment.plain["nodes"]
-        then = next((r for r in known if r["node"] == node), {})
         here = [p for p in moment.plain["placements"] if any(s["node"] == node for s in p["seats"])]
-        row = {**row, **then, "bad": len(then.get("bad", ())), "jobs": [p["job"] for p in here]}
+        row |= {"bad": 0, "jobs": [p["job"] for p in here], "deadline": None, "maintenance": None}
+        for then in _told(views, [r for r in known if r["node"] == node], moment.at_ms):
+            row |= then
     faults = [
         shown(each)
         for each in views.rows("faults", where={"node": node}, after="", limit=500)

@@ -8,16 +8,18 @@ since the epoch.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
 Row = dict[str, Any]
 
+SCHEDULER: Final = "scheduler"
 LETTERS: Final = {"starting": "s", "running": "r", "preempting": "x", "stopping": "x"}
 QUEUE_ORDERS: Final = (
     "position", "job", "team", "class", "gpus", "waited_s", "reason", "start_p50_ms",
@@ -221,15 +223,70 @@ def numbers_of_past(plain: Mapping[str, Any]) -> Row:
     }
 
 
-def alarms_of_past(plain: Mapping[str, Any]) -> list[Row]:
-    """What was wrong with nodes at a past moment; since when, the log's story tells."""
+def alarms(rows: Iterable[Mapping[str, Any]], out: Iterable[Mapping[str, Any]]) -> list[Row]:
+    """Nodes that need a look, newest trouble first, with why GPUs of them are out and since when.
+
+    out: rows of `page_out` of the same moment.
+    """
+    found = {each["node"]: each for each in out}
+    nothing = {"kinds": "", "from_ms": None}
+    made = [
+        {**row, "out_cause": fault["kinds"], "out_since": fault["from_ms"]}
+        for row in rows
+        for fault in (found.get(row["node"], nothing) if row["bad"] else nothing,)
+    ]
+    return sorted(made, key=lambda row: (-_since(row), row["node"]))
+
+
+def _since(row: Row) -> int:
+    """Since when the worst of a node's troubles holds, in milliseconds; 0: always."""
+    key = "out_since"
+    if row["health"] != "well":
+        key = "health_since"
+    elif row["service"] != "open":
+        key = "service_since"
+    since = row[key]
+    return ms_of(since) or 0 if isinstance(since, datetime) else int(since or 0)
+
+
+def unwell(plain: Mapping[str, Any]) -> list[Row]:
+    """The nodes of a past moment that needed a look."""
     return [
-        {
-            **{key: row[key] for key in ("node", "health", "service", "path")},
-            "bad": len(row["bad"]),
-            **dict.fromkeys(("health_since", "service_since")),
-            **dict.fromkeys(("health_cause", "service_cause", "service_by"), ""),
-        }
+        row
         for row in plain["nodes"]
         if row["health"] != "well" or row["service"] != "open" or row["bad"]
     ]
+
+
+_CONDITIONS: Final = {"NodeHealthChanged": "health", "NodeServiceChanged": "service"}
+_UNTOLD: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(("health_since", "service_since")),
+    **dict.fromkeys(("health_cause", "service_cause", "service_by"), ""),
+}
+
+
+def conditions(story: Iterable[Mapping[str, Any]]) -> dict[str, Row]:
+    """Why each node was as it was, since when, and who asked for it.
+
+    story: rows of `page_conditions`, in order.
+    """
+    found: dict[str, Row] = {}
+    words: dict[tuple[str, str], str] = {}
+    for each in story:
+        row = found.setdefault(each["node"], dict(_UNTOLD))
+        name, detail = _CONDITIONS[each["kind"]], each["detail"]
+        changed = words.get((each["node"], name)) != detail[name]
+        words[each["node"], name] = detail[name]
+        row[f"{name}_cause"] = detail.get("cause", "")
+        if changed:
+            row[f"{name}_since"] = each["at_ms"]
+        # Where the scheduler carries out what somebody asked for, whoever asked stands there.
+        if name == "service" and (changed or detail.get("by") != SCHEDULER):
+            row["service_by"] = detail.get("by", "")
+    return found
+
+
+def told(rows: Iterable[Row], story: Iterable[Mapping[str, Any]]) -> list[Row]:
+    """Nodes of a past moment with what was known of their condition then."""
+    found = conditions(story)
+    return [{**row, "bad": len(row["bad"]), **found.get(row["node"], _UNTOLD)} for row in rows]

@@ -119,3 +119,18 @@ FROM gangline.nodes
 WHERE cell = %(cell)s AND (health <> 'well' OR service <> 'open' OR bad > 0)
 ORDER BY greatest(health_since, service_since) DESC NULLS LAST, node
 LIMIT 500
+
+-- name: page_conditions
+-- What was decided about the health and service of nodes up to a moment, in order.
+SELECT node, kind, at_ms, detail FROM gangline.decisions
+WHERE cell = %(cell)s AND node = ANY (%(nodes)s) AND at_ms <= %(at_ms)s
+  AND kind IN ('NodeHealthChanged', 'NodeServiceChanged')
+ORDER BY applied_offset, item
+
+-- name: page_out
+-- Nodes with GPUs that are out at a moment: because of what, and since when.
+SELECT node, string_agg(DISTINCT kind, ', ' ORDER BY kind) AS kinds, min(from_ms) AS from_ms
+FROM gangline.faults
+WHERE cell = %(cell)s AND gpu IS NOT NULL AND from_ms <= %(at_ms)s
+  AND (to_at IS NULL OR to_at > to_timestamp(%(at_ms)s / 1000.0))
+GROUP BY node

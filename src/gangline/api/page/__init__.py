@@ -20,6 +20,7 @@ _HERE: Final = Path(__file__).parent
 _PAGES: Final = (
     "/queue", "/jobs", "/jobs/{job}", "/teams", "/nodes", "/nodes/{node}", "/decisions",
 )  # fmt: skip
+_NO_PAGES: Final = ("/v1/", "/page/", "/static/")
 
 
 @router.get("/")
@@ -39,6 +40,15 @@ def mount(app: FastAPI) -> None:
     for path in _PAGES:
         app.add_route(path, _frame, include_in_schema=False)
     app.mount("/static", StaticFiles(directory=_HERE / "static"), name="static")
+
+
+def nowhere(request: Request) -> FileResponse | None:
+    """For a browser that asks for a page that is none: the frame, which says so."""
+    path = request.url.path
+    wanted = "text/html" in request.headers.get("accept", "") and request.method == "GET"
+    if not wanted or path.startswith(_NO_PAGES):
+        return None
+    return FileResponse(_HERE / "index.html", status_code=404)
 
 
 async def _frame(_: Request) -> FileResponse:

@@ -46,8 +46,11 @@ function ask({ title, text, fields, path, words, danger, fixed }) {
       el("button", { class: danger ? "danger" : "strong" }, words),
     ),
   );
+  let asking = false;
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
+    if (asking) return;
+    asking = true;
     const body = Object.fromEntries([...new FormData(form)].filter(([, value]) => value !== ""));
     try {
       const found = await post(path, { ...fixed, ...body });
@@ -55,6 +58,7 @@ function ask({ title, text, fields, path, words, danger, fixed }) {
       done(`${title}: asked for, ${found.position || "done"}`);
     } catch (error) {
       alert.textContent = error.message;
+      asking = false;
     }
   });
   dialog.replaceChildren(

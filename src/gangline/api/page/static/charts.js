@@ -13,6 +13,7 @@ export const CAUSES = [
   ["out of service", ["drained", "unhealthy"], "--away", "▨"],
 ];
 
+const WALL = 2200;
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 /** GPUs by cause in each step: {times (s), layers: one list for each cause}. */
@@ -57,18 +58,20 @@ export function stacked(place, found, read) {
     stroke: css("--quiet"),
     grid: { stroke: css("--line"), width: 1 },
     ticks: { show: false },
-    font: "11px Inter, sans-serif",
+    font: `${window.innerWidth >= WALL ? 15 : 11}px Inter, sans-serif`,
   };
+  const counts = (_, ticks) => ticks.map(num);
   const options = {
     width: Math.max(200, place.clientWidth),
     height: 220,
+    padding: [10, 34, 0, 0],
     tzDate: (at) => window.uPlot.tzDate(new Date(at * 1000), "Etc/UTC"),
     legend: { show: false },
     cursor: { y: false, points: { show: false } },
     scales: { y: { range: (_, __, most) => [0, most * 1.02 || 1] } },
     axes: [
-      { ...axis, space: 90, values: (_, ticks) => ticks.map((at) => day(at * 1000)) },
-      { ...axis, size: 56, values: (_, ticks) => ticks.map(num) },
+      { ...axis, space: 90, size: 30, values: (_, ticks) => ticks.map((at) => day(at * 1000)) },
+      { ...axis, size: 62, label: "GPUs", labelSize: 18, labelFont: axis.font, values: counts },
     ],
     series: [
       {},
@@ -140,6 +143,15 @@ export function useBar(team, most) {
     svg("rect", { class: "loan", x: from, width: Math.max(0, to - from), height: 16 }),
     lines,
     svg("rect", { class: "mark", x: Math.max(0, x(team.guaranteed) - 2), width: 4, height: 16 }),
+  );
+}
+
+/** How many GPUs wait for one reason, beside the others. */
+export function waitBar(row, most) {
+  return svg(
+    "svg",
+    { class: "bar", viewBox: "0 0 1000 16", preserveAspectRatio: "none", "aria-hidden": "true" },
+    svg("rect", { class: "wait", width: (1000 * row.gpus) / Math.max(1, most), height: 16 }),
   );
 }
 

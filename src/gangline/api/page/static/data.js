@@ -16,6 +16,7 @@ export async function get(path, options = {}) {
 }
 
 const AGAIN = 4;
+const AGAIN_MS = 3_000;
 const pause = (seconds) =>
   new Promise((done) => {
     setTimeout(done, 1000 * seconds);
@@ -81,9 +82,14 @@ export async function signIn(dialog, form, words) {
 export function follow({ heard, state }) {
   const source = new EventSource("/v1/events?after=end");
   source.addEventListener("open", () => state("live"));
-  source.addEventListener("error", () => state("dead"));
+  source.addEventListener("error", () => {
+    state("dead");
+    // A cut line the browser mends by itself; an answer that is no stream it takes for the end.
+    if (source.readyState === EventSource.CLOSED) {
+      setTimeout(() => follow({ heard, state }), AGAIN_MS);
+    }
+  });
   source.addEventListener("decision", (event) => heard(JSON.parse(event.data)));
-  return source;
 }
 
 /** Calls of `work` at most once in `ms`, the last one always. */

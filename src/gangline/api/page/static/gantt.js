@@ -1,9 +1,12 @@
 // A job's life: a lane for its waits, one for each attempt, signs for checkpoints and faults.
 
+import { because } from "./causes.js";
 import { clock, day, millis, span, svg } from "./words.js";
 
 const LANE = 26;
 const LEFT = 84;
+// What fits beside a bar.
+const SHORT = { infrastructure: "fault", user: "failed", start_aborted: "not ready" };
 
 /** The picture. found: what the API says of the job; until: the moment that is shown. */
 export function gantt(found, until, width) {
@@ -79,8 +82,9 @@ function bar(kind, [from, to], row, title, words = "") {
 
 function wait(each, x, until) {
   const to = each.to_ms ?? until;
-  const title = `${each.cause}: ${span((to - each.from_ms) / 1000)} from ${day(each.from_ms)}`;
-  return [bar("wait", [x(each.from_ms), x(to)], 0, title, each.cause)];
+  const lasted = span((to - each.from_ms) / 1000);
+  const title = `${because(each.cause)}: ${lasted} from ${day(each.from_ms)}`;
+  return [bar("wait", [x(each.from_ms), x(to)], 0, title, because(each.cause))];
 }
 
 function attempt(each, row, x, until) {
@@ -107,11 +111,13 @@ function attempt(each, row, x, until) {
     );
   }
   if (stopping) {
-    const title = `stopping (${each.cause || "told to"}): ${span((end - stopping) / 1000)}`;
+    const why = because(each.cause) || "told to";
+    const title = `stopping (${why}): ${span((end - stopping) / 1000)}`;
     parts.push(bar("stop", [x(stopping), x(end)], row, title));
   }
   if (ended && each.cause) {
-    parts.push(svg("text", { x: x(ended) + 5, y: row * LANE + 17 }, each.cause));
+    const words = SHORT[each.cause] || each.cause;
+    parts.push(svg("text", { x: x(ended) + 5, y: row * LANE + 17 }, words));
   }
   return parts;
 }

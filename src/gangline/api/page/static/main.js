@@ -10,13 +10,26 @@ import * as overview from "./page_overview.js";
 import * as queue from "./page_queue.js";
 import * as teams from "./page_teams.js";
 import * as timebar from "./timebar.js";
-import { clock, el } from "./words.js";
+import { clock, el, panel } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const EVERY_MS = 10_000;
 const CALM_MS = 1_000;
 const PAGES = { overview, queue, jobs, teams, nodes, decisions };
 const KEYS = { o: "/", q: "/queue", j: "/jobs", t: "/teams", n: "/nodes", d: "/decisions" };
+
+/** What an address shows that names no page. */
+const nowhere = {
+  title: () => "No such page",
+  build: ({ root }) => {
+    const words = "The address may be mistyped. Every page is named at the top; ";
+    const back = el("a", { href: "/" }, "the overview");
+    root.append(
+      panel("", "There is no such page", [], el("p", { class: "empty" }, words, back, " is one.")),
+    );
+    return { refresh: async () => {} };
+  },
+};
 
 let current = null;
 let connected = "connecting";
@@ -50,7 +63,7 @@ function route() {
   const name = rest.map(decodeURIComponent).join("/");
   if (first === "jobs" && name) return [job, "jobs", name];
   if (first === "nodes" && name) return [node, "nodes", name];
-  return [PAGES[first || "overview"] || overview, first || "overview", ""];
+  return [PAGES[first || "overview"] || nowhere, first || "overview", ""];
 }
 
 /** Show the part that the address names. */

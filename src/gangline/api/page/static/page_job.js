@@ -1,10 +1,12 @@
 // One job: why it waits, its life as a picture, where its ranks are, what was decided, its output.
 
 import * as actions from "./actions.js";
+import { because, sentence } from "./causes.js";
 import * as csv from "./csv.js";
-import { get, now, page, shown } from "./data.js";
+import { now, page, shown } from "./data.js";
 import { gantt } from "./gantt.js";
-import { starts } from "./page_queue.js";
+import { Output } from "./joblog.js";
+import { basis, starts } from "./page_queue.js";
 import { fill } from "./table.js";
 import { certificate, inWords } from "./tell.js";
 import {
@@ -25,16 +27,15 @@ import {
   time,
 } from "./words.js";
 
-const TAIL = 65_536;
 const OPEN = ["queued", "starting", "running", "preempting"];
 
 export const title = (name) => `Job ${name}`;
 
 export function build({ root, name }) {
   const parts = { name, head: el("div", { class: "title" }), body: el("div", { class: "grid" }) };
-  const log = { class: "log", tabindex: 0, role: "region", "aria-label": "What it printed" };
-  parts.log = el("pre", log);
-  root.append(parts.head, parts.body);
+  parts.output = new Output(name);
+  parts.below = el("div", { class: "grid below", hidden: true }, parts.output.element);
+  root.append(parts.head, parts.body, parts.below);
   return { refresh: () => refresh(parts) };
 }
 
@@ -47,6 +48,8 @@ async function refresh(parts) {
   const same = text === parts.read;
   parts.read = text;
   if (!same) draw(parts);
+  parts.below.hidden = shown.at !== null;
+  parts.output.know(found.attempts.length, OPEN.includes(found.job.state));
   parts.picture.replaceChildren(gantt(found, now(), parts.picture.clientWidth));
 }
 
@@ -60,10 +63,9 @@ function draw(parts) {
       why(found),
       lane(parts),
       ranks(found),
-      attempts(parts),
+      found.attempts.length ? attempts(parts) : null,
       story(parts),
       about(job),
-      output(parts),
     ].filter(Boolean),
   );
 }
@@ -126,15 +128,15 @@ function why(found) {
     return el(
       "p",
       { class: "why" },
-      el("b", {}, `It waits: ${queue.reason || "not decided yet"}`),
-      queue.reason_text,
-      " ",
+      el("b", {}, `It waits: ${because(queue.reason) || "not decided yet"}.`),
+      queue.reason_text ? `${sentence(queue.reason_text)}.` : "",
       el(
         "span",
-        { class: "quiet" },
+        { class: "quiet line" },
         `Place ${num(queue.position)} in the queue. Estimated start: `,
+        starts(queue),
+        queue.start_p90_ms ? `; ${basis(queue)}.` : "",
       ),
-      starts(queue),
     );
   }
   if (!job.reason && !job.reason_text) return null;
@@ -142,7 +144,7 @@ function why(found) {
   return el(
     "p",
     { class: "why" },
-    el("b", {}, `${job.state}: ${job.reason}`),
+    el("b", {}, `${job.state}: ${because(job.reason)}`),
     (job.reason_text || "") + nearest,
   );
 }
@@ -239,8 +241,8 @@ const ATTEMPTS = [
     title: "Why it ended",
     words: true,
     cell: (row) => [
-      row.cause_text || row.cause || "",
-      row.claimant ? el("span", {}, " for ", jobLink(row.claimant)) : "",
+      row.claimant ? el("span", {}, "made room for ", jobLink(row.claimant), ": ") : "",
+      because(row.cause_text || row.cause),
     ],
   },
 ];
@@ -260,16 +262,18 @@ function story(parts) {
   const waits = parts.found.waits.map((each) => ({
     at: each.from_ms,
     kind: "waits",
-    verb: `waits: ${each.cause}`,
+    verb: `waits: ${because(each.cause)}`,
     more: each.to_ms ? `for ${span((each.to_ms - each.from_ms) / 1000)}` : "until now",
   }));
   const decided = gathered(parts.found.decisions).map((row) => {
     if (row.members) {
+      const members = `${num(row.members)} members`;
+      const over = row.kind === "MemberEnded";
       return {
         at: millis(row.at),
         kind: row.kind,
-        verb: "members ended",
-        more: `${num(row.members)} members, code ${row.detail.code}`,
+        verb: over ? "members ended" : "ready",
+        more: over ? `${members}, code ${row.detail.code}` : members,
       };
     }
     const [verb, more] = inWords(row);
@@ -316,13 +320,15 @@ function story(parts) {
   );
 }
 
-/** The members of a gang end together: one line for all that follow each other with one code. */
+const OF_MEMBERS = ["MemberEnded", "MembersReady"];
+
+/** The members of a gang move together: one line for all that follow each other with one code. */
 function gathered(rows) {
   return rows.reduce((list, row) => {
     const last = list[list.length - 1];
     const alike =
       last &&
-      row.kind === "MemberEnded" &&
+      OF_MEMBERS.includes(row.kind) &&
       last.kind === row.kind &&
       last.detail.code === row.detail.code &&
       last.detail.attempt === row.detail.attempt;
@@ -366,35 +372,6 @@ function about(job) {
         .flatMap(([word, value]) => [el("dt", {}, word), el("dd", {}, value)]),
     ),
   );
-}
-
-function output(parts) {
-  if (shown.at !== null) return null;
-  const read = el("button", { type: "button", onclick: () => tail(parts) }, "Read the end");
-  return panel("", "Output", [read], parts.log);
-}
-
-async function tail(parts) {
-  parts.log.textContent = "reading …";
-  const path = `/v1/jobs/${encodeURIComponent(parts.name)}/logs`;
-  try {
-    const listed = await get(path);
-    const texts = await Promise.all(
-      listed.files.slice(0, 4).map((each) => part(path, listed, each)),
-    );
-    parts.log.textContent = texts.join("\n\n") || "It has written nothing yet.";
-  } catch (error) {
-    parts.log.textContent = `Its output cannot be read: ${error.message}`;
-  }
-}
-
-async function part(path, listed, each) {
-  const offset = Math.max(0, (each.size || 0) - TAIL);
-  const url =
-    `${path}/${encodeURIComponent(each.node)}/${encodeURIComponent(each.file)}` +
-    `?attempt=${listed.attempt}&offset=${offset}`;
-  const text = await (await fetch(url)).text();
-  return `── ${each.node} ${each.file}\n${text}`;
 }
 
 const lifeRows = (parts) => ({

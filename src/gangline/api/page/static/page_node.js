@@ -1,6 +1,7 @@
 // One node: what runs there, what was wrong with it, and who did what to it.
 
 import * as actions from "./actions.js";
+import { because } from "./causes.js";
 import * as csv from "./csv.js";
 import { now, page, shown } from "./data.js";
 import { fill } from "./table.js";
@@ -99,7 +100,7 @@ function jobs(node) {
 function about(node) {
   const labels = Object.entries(node.labels || {}).map(([key, value]) => `${key}=${value}`);
   const facts = [
-    ["Health", [tag(node.health), " ", node.health_cause || ""]],
+    ["Health", [tag(node.health), " ", because(node.health_cause)]],
     ["for", ago(node.health_since, now())],
     ["Service", [tag(node.service), " ", node.service_cause || ""]],
     ["by", node.service_by],

@@ -1,5 +1,6 @@
 // Nodes: health, service, what is out; filters by a click.
 
+import { because } from "./causes.js";
 import { now, page } from "./data.js";
 import { fill, listing, sorted, typed } from "./table.js";
 import { ago, el, empty, nodeLink, num, tag } from "./words.js";
@@ -49,7 +50,7 @@ function cause(row) {
   if (row.service !== "open") {
     return [row.service_cause, row.service_by && `by ${row.service_by}`].filter(Boolean).join(", ");
   }
-  return row.health === "well" ? "" : row.health_cause || "";
+  return row.health === "well" ? "" : because(row.health_cause);
 }
 
 /** Each node stands in one group. */

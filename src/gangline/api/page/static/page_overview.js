@@ -1,6 +1,7 @@
 // Overview: how much of the fleet is used and by whom, where what stands, and what is wrong.
 
-import { CAUSES, reading, stacked, useBar } from "./charts.js";
+import { Because, because } from "./causes.js";
+import { CAUSES, reading, stacked, useBar, waitBar } from "./charts.js";
 import * as csv from "./csv.js";
 import { now, page, shown } from "./data.js";
 import { FleetMap, KINDS, teamColour } from "./fleetmap.js";
@@ -10,6 +11,8 @@ import {
   day,
   el,
   empty,
+  exact,
+  gpus,
   nodeLink,
   num,
   panel,
@@ -47,8 +50,9 @@ export function build({ root, open, query, setQuery }) {
   parts.chart = el("div", { class: "chart" });
   parts.reading = el("ul", { class: "legend", "aria-label": "Use by cause" });
   parts.teams = el("div", { class: "bars" });
+  parts.waits = el("div", { class: "bars waits" });
   parts.alarms = el("div", { class: "scroll" });
-  parts.feed = el("ol", { class: "feed" });
+  parts.feed = el("ol", { class: "feed two" });
   root.append(parts.numbers, lay(parts));
   return {
     refresh: () => refresh(parts),
@@ -144,6 +148,7 @@ function lay(parts) {
         [csv.button("teams", () => teamRows(parts))],
         parts.teams,
       ),
+      panel("", "Why jobs wait", [csv.button("reasons", () => waitRows(parts))], parts.waits),
       panel("", "What is wrong", [csv.button("alarms", () => alarmRows(parts))], parts.alarms),
     ),
     panel("", "Latest decisions", [el("a", { href: "/decisions" }, "all")], parts.feed),
@@ -159,6 +164,7 @@ async function refresh(parts) {
   parts.map.show(fleet);
   legend(parts);
   teams(parts, found.teams);
+  waits(parts, found.queue);
   alarms(parts, found.alarms);
   if (usage) {
     parts.used = now();
@@ -186,16 +192,23 @@ function numbers(parts, found) {
         percent(fleet.held, fleet.total),
         "GPUs in use",
         `${num(fleet.held)} of ${num(fleet.total)}`,
+        "/teams",
       ],
-      [num(fleet.free), "GPUs free", `on ${num(fleet.nodes)} nodes`],
-      [num(fleet.unhealthy), "GPUs unhealthy", `${num(found.alarms.length)} nodes need a look`],
+      [num(fleet.free), "GPUs free", `on ${num(fleet.nodes)} nodes`, "/nodes?order=held"],
+      [
+        num(fleet.unhealthy),
+        "GPUs unhealthy",
+        `${num(found.alarms.length)} nodes need a look`,
+        "/nodes?order=-bad",
+      ],
       [
         num(of("running")),
         "jobs running",
         `${num(of("starting"))} starting, ` + `${num(of("preempting"))} stopping`,
+        "/jobs?state=running",
       ],
-      [num(waiting), "jobs waiting", `for ${num(wanted)} GPUs`],
-      [num(loans), "GPUs borrowed", "beyond guarantees"],
+      [num(waiting), "jobs waiting", `for ${gpus(wanted)}`, "/queue"],
+      [num(loans), "GPUs borrowed", "beyond guarantees", "/teams?order=-borrowed"],
     ]),
   );
 }
@@ -300,6 +313,48 @@ function teams(parts, rows) {
   );
 }
 
+/** What waits by its reason; each leads to those jobs in the queue. */
+function waits(parts, rows) {
+  if (!rows.length) {
+    parts.waits.replaceChildren(el("p", { class: "empty" }, "Nothing waits."));
+    return;
+  }
+  const most = Math.max(...rows.map((row) => row.gpus));
+  const ordered = [...rows].sort((a, b) => b.gpus - a.gpus);
+  parts.waits.replaceChildren(
+    ...ordered.map((row) => {
+      const words = Because(row.reason) || "Not decided yet";
+      const to = `/queue?reason=${encodeURIComponent(row.reason)}`;
+      return el(
+        "div",
+        { class: "bar-row" },
+        el("a", { href: to, class: "name", title: words }, words),
+        waitBar(row, most),
+        el(
+          "span",
+          { class: "figures" },
+          el("b", {}, num(row.jobs)),
+          el("span", { class: "quiet" }, ` ${row.jobs === 1 ? "job" : "jobs"}, ${gpus(row.gpus)}`),
+        ),
+      );
+    }),
+  );
+}
+
+/** The worst that holds of a node: its sign and word, why, and since when. */
+function wrong(row) {
+  if (row.health !== "well") {
+    const why = because(row.health_cause);
+    return { sign: row.health, word: row.health, why, since: row.health_since };
+  }
+  if (row.service !== "open") {
+    const why = [row.service_cause, row.service_by && `by ${row.service_by}`];
+    const since = row.service_since;
+    return { sign: row.service, word: row.service, why: why.filter(Boolean).join(", "), since };
+  }
+  return { sign: "out", word: `${gpus(row.bad)} out`, why: row.out_cause, since: row.out_since };
+}
+
 function alarms(parts, rows) {
   if (!rows.length) {
     parts.alarms.replaceChildren(
@@ -314,28 +369,9 @@ function alarms(parts, rows) {
         "tr",
         {},
         el("td", {}, nodeLink(row.node)),
-        el(
-          "td",
-          {},
-          row.health !== "well"
-            ? tag(row.health)
-            : row.service !== "open"
-              ? tag(row.service)
-              : `${row.bad} GPU${row.bad > 1 ? "s" : ""} out`,
-        ),
-        el("td", { class: "quiet" }, row.health !== "well" ? row.health_cause : row.service_cause),
-        el(
-          "td",
-          { class: "number quiet" },
-          ago(
-            row.health !== "well"
-              ? row.health_since
-              : row.service !== "open"
-                ? row.service_since
-                : null,
-            now(),
-          ),
-        ),
+        el("td", {}, tag(wrong(row).sign, wrong(row).word)),
+        el("td", { class: "quiet why-short" }, wrong(row).why),
+        el("td", { class: "number quiet" }, ago(wrong(row).since, now())),
       ),
     );
   parts.alarms.replaceChildren(
@@ -404,14 +440,38 @@ const teamRows = (parts) => ({
   ]),
 });
 
+const waitRows = (parts) => ({
+  head: ["reason", "jobs", "gpus"],
+  rows: parts.found.queue.map((row) => [row.reason, row.jobs, row.gpus]),
+});
+
+const moment = (at) => (at ? exact(at) : null);
+
 const alarmRows = (parts) => ({
-  head: ["node", "health", "service", "gpus_out", "health_cause", "service_cause"],
+  head: [
+    "node",
+    "health",
+    "health_since",
+    "health_cause",
+    "service",
+    "service_since",
+    "service_cause",
+    "service_by",
+    "gpus_out",
+    "out_since",
+    "out_cause",
+  ],
   rows: parts.found.alarms.map((a) => [
     a.node,
     a.health,
-    a.service,
-    a.bad,
+    moment(a.health_since),
     a.health_cause,
+    a.service,
+    moment(a.service_since),
     a.service_cause,
+    a.service_by,
+    a.bad,
+    moment(a.out_since),
+    a.out_cause,
   ]),
 });

@@ -1,5 +1,6 @@
 // The queue: order, class, team, why each waits and what would start it.
 
+import { Because } from "./causes.js";
 import { now, page } from "./data.js";
 import { choice, fill, listing, typed } from "./table.js";
 import { ago, day, el, empty, jobLink, num, span, tag } from "./words.js";
@@ -17,24 +18,20 @@ const ALL = [
     key: "reason",
     title: "Because",
     words: true,
-    cell: (row) => [el("b", {}, plain(row.reason)), row.reason_text ? ` ${row.reason_text}` : ""],
+    cell: (row) => [
+      el("b", {}, `${plain(row.reason)}.`),
+      row.reason_text ? ` ${row.reason_text}` : "",
+    ],
   },
 ];
-const REASONS = {
-  capacity: "No room.",
-  fair_share: "Others are first.",
-  reservation: "Kept for others.",
-  topology: "No place of that shape.",
-  borrow_limit: "Borrow limit.",
-  hold: "Held.",
-  dependency: "Waits for a job.",
-  nodes_unhealthy: "Nodes unhealthy.",
-  starting: "Starting.",
-};
-
 export const title = () => "Queue";
 
-const plain = (reason) => REASONS[reason] || reason || "Not decided yet.";
+const plain = (reason) => Because(reason) || "Not decided yet";
+
+/** What the estimate rests on. */
+export const basis = (row) =>
+  `half of such plans started by ${day(row.start_p50_ms)}, ` +
+  `nine of ten by ${day(row.start_p90_ms)} UTC`;
 
 /** The estimate as a range: half of all starts by the first time, nine of ten by the second. */
 export function starts(row) {
@@ -42,12 +39,9 @@ export function starts(row) {
   const first = ago(row.start_p50_ms, now());
   if (!row.start_p90_ms) return el("span", { title: "as planned then" }, day(row.start_p50_ms));
   const last = ago(row.start_p90_ms, now()).replace("in ", "");
-  const basis =
-    `half of such plans started by ${day(row.start_p50_ms)}, ` +
-    `nine of ten by ${day(row.start_p90_ms)} UTC`;
   return el(
     "span",
-    { title: basis },
+    { title: basis(row) },
     first.startsWith("in ") ? `${first} – ${last}` : "any moment",
   );
 }

@@ -1,6 +1,7 @@
 // Teams: guarantee, use, loans; what each got against what it had a right to; who lent to whom.
 
 import { spark, useBar } from "./charts.js";
+import { sentence } from "./causes.js";
 import * as csv from "./csv.js";
 import { now, page } from "./data.js";
 import { fill, sorted } from "./table.js";
@@ -190,7 +191,12 @@ function loans(parts) {
       { "data-weight": ms ? Math.max(1, Math.ceil((3 * ms) / most)) : null },
       ms ? gpuHours(ms) : "·",
     );
+  const [lender, borrower] = [lenders[0], borrowers[0]];
+  const summary =
+    `${sentence(name(lender))} lent most, ${gpuHours(total("lender", lender))} GPU-hours; ` +
+    `${name(borrower)} borrowed most, ${gpuHours(total("borrower", borrower))} GPU-hours.`;
   parts.loans.replaceChildren(
+    el("p", { class: "said" }, summary),
     el(
       "table",
       { class: "loans" },
@@ -206,9 +212,9 @@ function loans(parts) {
         el(
           "tr",
           {},
-          el("th", { scope: "col" }, "lender"),
+          el("th", { scope: "col" }, "Lender"),
           borrowers.map((team) => el("th", { scope: "col" }, name(team))),
-          el("th", { scope: "col" }, "all"),
+          el("th", { scope: "col" }, "All"),
         ),
       ),
       el(
@@ -228,28 +234,39 @@ function loans(parts) {
   );
 }
 
-const BANDS = [
-  { key: "team", title: "Team", cell: (row) => row.team || el("b", {}, "all teams") },
-  { key: "band", title: "GPUs", cell: (row) => row.band },
-  { key: "started", title: "Started", number: true, cell: (row) => num(row.started) },
-  { key: "p50", title: "Half within", number: true, cell: (row) => span(row.p50_s) },
-  { key: "p90", title: "90 % within", number: true, cell: (row) => span(row.p90_s) },
-];
+const BANDS = ["1-7", "8-127", "128+"];
 
+/** Teams in rows, sizes in columns: within which time half and nine of ten of the jobs started. */
 function bands(parts) {
-  const made = el("table");
-  const rows = parts.shares.bands.map((row) => ({
-    ...row,
-    p50_s: Number(row.p50_s),
-    p90_s: Number(row.p90_s),
+  const found = parts.shares.bands;
+  const teams = [...new Set(found.map((row) => row.team))];
+  const columns = BANDS.map((band) => ({
+    key: band,
+    title: `${band.replace("-", "–")} GPUs`,
+    number: true,
+    cell: (team) => waited(found.find((row) => row.team === team && row.band === band)),
   }));
+  const named = (team) => (team ? teamLink(team) : el("b", {}, "all teams"));
+  const made = el("table", { class: "waited" });
   fill(made, {
-    columns: BANDS,
-    rows,
-    caption: "Waits until the first start, by team and size",
+    columns: [{ key: "team", title: "Team", cell: named }, ...columns],
+    rows: teams,
+    caption: "Waits until the first start, by team and size: half within, 90 % within",
     none: empty("No job started in this window."),
   });
-  parts.bands.replaceChildren(made);
+  const words = "Half of the jobs started within the first time, 90 % within the second.";
+  parts.bands.replaceChildren(made, teams.length ? el("p", { class: "under" }, words) : "");
+}
+
+function waited(row) {
+  if (!row) return "·";
+  return el(
+    "span",
+    { title: `${num(row.started)} jobs started` },
+    el("b", {}, span(Number(row.p50_s))),
+    ` / ${span(Number(row.p90_s))}`,
+    el("small", { class: "quiet" }, `${num(row.started)} jobs`),
+  );
 }
 
 const teamRows = (parts) => ({

@@ -1,6 +1,7 @@
 // Decisions in words: a verb, and more.
 
-import { clock, day, el, jobLink, nodeLink, span, time } from "./words.js";
+import { because } from "./causes.js";
+import { clock, day, el, gpus, jobLink, nodeLink, span, time } from "./words.js";
 
 /** Kinds that say little to people; the feed leaves them out unless they are asked for. */
 export const QUIET = [
@@ -41,35 +42,35 @@ export const GROUPS = {
 };
 
 const WORDS = {
-  JobQueued: (d) => ["queued", d.spec ? `${d.spec.gpus} GPUs for ${d.spec.team}` : ""],
+  JobQueued: (d) => ["queued", d.spec ? `${gpus(d.spec.gpus)} for ${d.spec.team}` : ""],
   JobRejected: (d) => ["rejected", d.text],
   JobHeld: (d) => ["held", d.why],
   JobReleased: () => ["released", ""],
-  JobRequeued: (d) => ["queued again", `after ${d.cause}`],
+  JobRequeued: (d) => ["queued again", because(d.cause)],
   JobFinished: (d) => [d.outcome, d.reason],
   GangPlaced: (d) => ["placed", `attempt ${d.attempt} on ${seats(d)}`],
   GangStarted: (d) => ["started", d.resumed_ms ? `resumed at ${span(d.resumed_ms / 1000)}` : ""],
   GangStartAborted: (d) => ["start aborted", d.why],
-  GangPreempted: (d) => ["preempted", `for ${d.claimant} (${d.cause})`],
-  GangStopping: (d) => ["stopping", d.cause],
+  GangPreempted: (d) => ["preempted", `for ${d.claimant}: ${because(d.cause)}`],
+  GangStopping: (d) => ["stopping", because(d.cause)],
   GangReleased: (d) => [
     "out",
-    [d.cause, d.lost_gpu_ms ? `${span(d.lost_gpu_ms / 1000)} of GPU time lost` : ""]
+    [because(d.cause), d.lost_gpu_ms ? `${span(d.lost_gpu_ms / 1000)} of GPU time lost` : ""]
       .filter(Boolean)
       .join(", "),
   ],
   MemberEnded: (d) => ["member ended", `code ${d.code} on ${d.node}`],
-  NodeAdded: (d) => ["joined", `${d.gpus} GPUs`],
-  NodeHealthChanged: (d) => [d.health, d.cause],
+  NodeAdded: (d) => ["joined", gpus(d.gpus)],
+  NodeHealthChanged: (d) => [d.health, because(d.cause)],
   NodeServiceChanged: (d) => [d.service, [d.cause, d.by].filter(Boolean).join(", by ")],
-  TeamChanged: (d) => ["team", `${d.guaranteed} GPUs guaranteed`],
+  TeamChanged: (d) => ["team", `${gpus(d.guaranteed)} guaranteed`],
   MembersReady: (d) => ["ready", few(d.nodes || [])],
   CheckpointRecorded: (d) => ["saved", `${span(d.productive_ms / 1000)} of work`],
-  WaitCauseChanged: (d) => [`waits: ${d.cause}`, d.text],
+  WaitCauseChanged: (d) => [`waits: ${because(d.cause)}`, d.text],
   PriorityChanged: () => ["in another class", ""],
   ReservationPlanned: (d) => [
     "has a place kept",
-    `${d.kind}${d.start_ms ? `, from ${day(d.start_ms)}` : ""}`,
+    `${because(d.kind)}${d.start_ms ? `, ${day(d.start_ms)}` : ""}`,
   ],
   ReservationReleased: (d) => ["has no place kept any more", d.why],
   MaintenanceAnnounced: (d) => ["maintenance announced", d.why],
@@ -93,8 +94,8 @@ const seats = (d) => few((d.seats || []).map((seat) => seat.node));
 export function certificate(d) {
   const found = d.certificate || {};
   const said = [
-    ["bound by", found.binding],
-    ["tie", found.tie],
+    ["decided by:", found.binding],
+    ["order key", found.tie],
     ["instead of", found.alternative],
   ]
     .filter(([, text]) => text)

@@ -36,24 +36,39 @@ export function begin(changed) {
     event.preventDefault();
     const at = parse($("moment").value.trim());
     $("moment").setAttribute("aria-invalid", String(Number.isNaN(at)));
-    if (!Number.isNaN(at)) go(at);
+    if (Number.isNaN(at)) $("track-words").textContent = "not a time: try 03:00, or 2h";
+    else go(at);
   });
   window.addEventListener("resize", draw);
 }
 
 /** Milliseconds of what was typed: a time (UTC), milliseconds, `2h` ago; null for live. */
 export function parse(text) {
+  const at = read(text);
+  // Nobody has seen the future: what comes next is shown as it comes.
+  return at === null || at >= Date.now() ? null : Math.max(0, at);
+}
+
+function read(text) {
   if (!text || text === "now" || text === "live") return null;
   const sizes = { s: 1e3, m: 6e4, h: 36e5, d: 864e5 };
   const back = /^(\d+(?:\.\d+)?)\s*([smhd])(?:\s*ago)?$/.exec(text);
   if (back) return Date.now() - Number(back[1]) * sizes[back[2]];
   if (/^\d{12,}$/.test(text)) return Number(text);
   if (/^\d{1,2}:\d{2}(:\d{2})?$/.test(text)) {
-    const today = Date.parse(`${new Date().toISOString().slice(0, 10)}T${text.padStart(5, "0")}Z`);
-    return today > Date.now() ? today - 864e5 : today;
+    const today = new Date().toISOString().slice(0, 10);
+    const at = Date.parse(`${today}T${text.replace(/^(\d):/, "0$1:")}Z`);
+    return at > Date.now() ? at - 864e5 : at;
+  }
+  // As the page itself writes times: the last one that has been.
+  const short = /^(\d{1,2} [A-Za-z]{3}) (\d{1,2}:\d{2}(?::\d{2})?)$/.exec(text);
+  if (short) {
+    const year = new Date().getUTCFullYear();
+    const at = Date.parse(`${short[1]} ${year} ${short[2]} UTC`);
+    return at > Date.now() ? Date.parse(`${short[1]} ${year - 1} ${short[2]} UTC`) : at;
   }
   const iso = text.replace(" ", "T");
-  return Date.parse(/[zZ]|[+-]\d\d:?\d\d$/.test(iso) || iso.length <= 10 ? iso : `${iso}Z`);
+  return Date.parse(/[zZ]$|[+-]\d\d:?\d\d$/.test(iso) || iso.length <= 10 ? iso : `${iso}Z`);
 }
 
 const position = () => {
@@ -92,7 +107,9 @@ export function draw() {
   $("slider").setAttribute("aria-valuetext", at === null ? "live" : `${exact(at)} UTC`);
   say(at);
   if (at !== null) {
+    const before = !empty && at < line.from_ms;
     $("past").textContent =
+      (before ? `Nothing was decided before ${exact(line.from_ms)} UTC. ` : "") +
       `You see ${exact(at)} UTC, ${span((Date.now() - at) / 1000)} ago. ` +
       "The live feed is paused.";
     if (document.activeElement !== $("moment")) $("moment").value = exact(at);

@@ -1,10 +1,18 @@
 // Words, numbers and small elements that all parts of the page share.
 
 const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+const COLOURS = /\u001b\[[0-9;]*m/g;
 const SVG = "http://www.w3.org/2000/svg";
 
 /** Text of others, with what cannot be seen or turns text around shown as a box. */
 export const inert = (text) => String(text).replace(UNSEEN, "▯");
+
+/** The same for what programs print: lines stay lines, and colours of terminals go. */
+export const inertLines = (text) =>
+  text
+    .replaceAll("\r\n", "\n")
+    .replace(COLOURS, "")
+    .replace(UNSEEN, (each) => (each === "\n" || each === "\t" ? each : "▯"));
 
 /** An element with attributes and children; texts are always texts, never HTML. */
 export function el(name, attributes = {}, ...children) {
@@ -36,6 +44,9 @@ const tenth = new Intl.NumberFormat("en", { maximumFractionDigits: 1, minimumFra
 /** `1,234`. */
 export const num = (value) =>
   value === null || value === undefined ? "" : whole.format(Math.round(value) || 0);
+
+/** `1 GPU`, `8 GPUs`. */
+export const gpus = (count) => (count === 1 ? "1 GPU" : `${num(count)} GPUs`);
 
 /** `93.4 %`. */
 export const percent = (part, all) =>
@@ -101,7 +112,7 @@ export function time(moment, words = day) {
 }
 
 /** A state, class or health: a sign and its word. */
-export const tag = (word) => el("span", { class: `tag ${word}` }, word);
+export const tag = (word, words = word) => el("span", { class: `tag ${word}` }, words);
 
 /** A link to a job, node or team, that keeps the moment. */
 export const jobLink = (job) => link(`/jobs/${encodeURIComponent(job)}`, job);
@@ -123,17 +134,17 @@ export function empty(words, command) {
   return el("p", { class: "empty" }, words, " ", command ? el("code", {}, command) : null);
 }
 
-/** Definition tiles: [value, word, more]. */
+/** Definition tiles: [value, word, more, to]; `to`: the page that says more. */
 export function tiles(rows) {
   return el(
     "dl",
     { class: "tiles" },
-    rows.map(([value, word, more, unit]) =>
+    rows.map(([value, word, more, to]) =>
       el(
         "div",
         {},
-        el("dt", {}, word),
-        el("dd", {}, value, unit ? el("small", {}, ` ${unit}`) : null),
+        el("dt", {}, to ? el("a", { href: to }, word) : word),
+        el("dd", {}, value),
         more ? el("dd", { class: "more" }, more) : null,
       ),
     ),

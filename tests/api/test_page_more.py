@@ -1,0 +1,361 @@
+"""The page when things are not as they should be: breaks, mistakes, other eyes and other hands."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from playwright.sync_api import expect
+
+from gangline.events.log import Topic
+from gangline.replay.history import LogSource
+from gangline.replay.timetravel import When, state_at
+from tests.support.browser import browser, page_of, violations
+from tests.support.page_cell import PageCell, page_cell
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser, Page, Route
+
+HOUR_MS = 3_600_000
+PAGES = ("/", "/queue", "/jobs", "/teams", "/nodes", "/decisions")
+expect.set_options(timeout=60_000)
+
+
+@pytest.fixture(scope="module")
+def cell(postgres_server: str) -> Iterator[PageCell]:
+    """A hundred nodes with a day behind them."""
+    with page_cell(postgres_server) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def address(cell: PageCell) -> Iterator[str]:
+    """An API of this machine, without tokens."""
+    with cell.serve() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """One browser for all tests."""
+    with browser() as opened:
+        yield opened
+
+
+@pytest.fixture
+def page(chromium: Browser) -> Iterator[Page]:
+    """A page; what the browser says of answers that are refused is part of these stories."""
+    with page_of(chromium) as (opened, _):
+        yield opened
+
+
+def go(page: Page, url: str) -> None:
+    """Open an address and wait until its part is there."""
+    page.goto(url)
+    page.locator("body[data-ready]").wait_for()
+
+
+def a_running_job(cell: PageCell) -> str:
+    """One that holds GPUs now."""
+    rows = state_at(LogSource(cell.log), When())["placements"]
+    return str(next(row["job"] for row in rows if row["state"] == "running"))
+
+
+class Printer:
+    """A job's output, served in the place of an agent's: this cell has no real processes."""
+
+    def __init__(self, page: Page) -> None:
+        self.text = b"step 1\n"
+        self.broken = False
+        page.route(re.compile(r"/v1/jobs/[^/]+/logs"), self.answer)
+
+    def answer(self, route: Route) -> None:
+        """The list of files, or a part of the one there is."""
+        if self.broken:
+            route.fulfill(status=502, json={"detail": "node n1 serves no logs"})
+        elif route.request.url.endswith("/logs"):
+            size = len(self.text)
+            files = [{"node": "n1", "file": "rank-0.log", "size": size}]
+            route.fulfill(json={"attempt": 1, "state": "running", "files": files})
+        else:
+            found = re.search(r"offset=(\d+)", route.request.url)
+            offset = int(found.group(1)) if found else 0
+            headers = {"x-next-offset": str(len(self.text)), "x-size": str(len(self.text))}
+            route.fulfill(body=self.text[offset:], headers=headers)
+
+
+def test_output_is_followed_as_it_is_written(page: Page, cell: PageCell, address: str) -> None:
+    """What comes later appears by itself, shown inert; a pause stops it."""
+    printer = Printer(page)
+    go(page, f"{address}/jobs/{a_running_job(cell)}")
+    log = page.get_by_role("region", name="What it printed")
+
+    page.get_by_role("button", name="Read and follow").click()
+    expect(log).to_contain_text("step 1")
+    printer.text += "\x1b[31mstep 2\x1b[0m <b>\u202e\n".encode()
+    expect(log).to_contain_text("step 2 <b>▯")
+    assert log.locator("b").count() == 0
+    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("button", name="Read and follow").wait_for()
+
+
+def test_output_that_cannot_be_read_is_said_and_tried_again(
+    page: Page, cell: PageCell, address: str
+) -> None:
+    """An agent that is away does not end the following."""
+    printer = Printer(page)
+    go(page, f"{address}/jobs/{a_running_job(cell)}")
+    page.get_by_role("button", name="Read and follow").click()
+    page.get_by_text("followed as it is written").wait_for()
+
+    printer.broken = True
+    page.get_by_text("trying again: node n1 serves no logs").wait_for()
+    printer.broken, printer.text = False, printer.text + b"step 9\n"
+
+    expect(page.get_by_role("region", name="What it printed")).to_contain_text("step 9")
+
+
+def test_past_alarms_say_why_and_since_when(page: Page, cell: PageCell, address: str) -> None:
+    """Every node that was not well then has a cause, and a time that is not later."""
+    seen = 0
+    for back in (1, 3, 6, 12):
+        at_ms = cell.now_ms - back * HOUR_MS
+        found = page.request.get(f"{address}/page/overview?at={at_ms}").json()["alarms"]
+        for row in found:
+            seen += 1
+            if row["health"] != "well":
+                assert row["health_cause"]
+                assert row["health_since"] <= at_ms
+            if row["service"] != "open":
+                assert row["service_by"] != "scheduler"
+                assert row["service_since"] <= at_ms
+            if row["bad"]:
+                assert row["out_cause"]
+                assert row["out_since"] <= at_ms
+    assert seen
+
+
+def test_a_past_node_knows_nothing_later(page: Page, cell: PageCell, address: str) -> None:
+    """The cordon of the present is not told of the hour before it."""
+    at_ms = cell.now_ms - HOUR_MS
+    then = page.request.get(f"{address}/page/nodes/{cell.hostile_node}?at={at_ms}").json()["node"]
+    now = page.request.get(f"{address}/page/nodes/{cell.hostile_node}").json()["node"]
+
+    assert (now["service"], then["service"]) == ("cordoned", "open")
+    assert now["service_cause"]
+    assert not then["service_cause"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("2020-01-01", "Nothing was decided before"),
+        ("3:00", "The live feed is paused."),
+        ("30 Nov 03:00", "The live feed is paused."),
+    ],
+)
+def test_times_are_taken_as_people_write_them(
+    page: Page, address: str, typed: str, said: str
+) -> None:
+    """Also as the page itself writes them, and from before there was anything."""
+    go(page, address)
+
+    page.get_by_label("Time in UTC, or how long ago").fill(typed)
+    page.get_by_role("button", name="Go").click()
+
+    expect(page.locator("#past")).to_contain_text(said)
+    assert page.locator("#trouble").count() == 0
+
+
+@pytest.mark.parametrize("typed", ["2040-01-01", "now"])
+def test_the_future_is_the_present(page: Page, address: str, typed: str) -> None:
+    """Nobody can look ahead: the page stays live."""
+    go(page, f"{address}/?at=2h")
+    expect(page.locator("#past")).to_be_visible()
+
+    page.get_by_label("Time in UTC, or how long ago").fill(typed)
+    page.get_by_role("button", name="Go").click()
+
+    expect(page.locator("#past")).to_be_hidden()
+
+
+def test_what_is_no_time_is_refused(page: Page, address: str) -> None:
+    """With an example of what would be one."""
+    go(page, address)
+
+    page.get_by_label("Time in UTC, or how long ago").fill("teatime")
+    page.get_by_role("button", name="Go").click()
+
+    page.get_by_text("not a time: try 03:00, or 2h").wait_for()
+    expect(page.locator("#past")).to_be_hidden()
+
+
+def test_back_and_forward_go_through_the_pages(page: Page, address: str) -> None:
+    """The browser's own buttons work, and keep the filters that stand in the address."""
+    go(page, f"{address}/queue?class=normal")
+    page.get_by_role("navigation").get_by_role("link", name="Teams").click()
+    page.get_by_role("heading", name="Who lent to whom").wait_for()
+
+    page.go_back()
+    expect(page.get_by_label("Class")).to_have_value("normal")
+    page.go_forward()
+    page.get_by_role("heading", name="Who lent to whom").wait_for()
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/nothing/here", "There is no such page"),
+        ("/jobs/nobody", "there is no job nobody"),
+        ("/nodes/nowhere", "there is no node nowhere"),
+    ],
+)
+def test_what_is_not_there_is_said(page: Page, address: str, path: str, said: str) -> None:
+    """In the page's frame, from where one goes on."""
+    go(page, address + path)
+
+    page.locator("main").get_by_text(said).first.wait_for()
+    assert violations(page) == []
+
+
+def test_the_feed_comes_back_after_the_api(page: Page, cell: PageCell, address: str) -> None:
+    """A refused stream is asked for again, and the page shows what came meanwhile."""
+    answers: list[int] = []
+
+    def refuse(route: Route) -> None:
+        answers.append(503)
+        route.fulfill(status=503, body="")
+
+    page.route("**/v1/events**", refuse)
+    go(page, address)
+    expect(page.locator("#live")).to_contain_text("not reachable")
+    page.unroute("**/v1/events**")
+    page.locator("#live.live").wait_for()
+    name = cell.submit()
+    page.locator(".feed").get_by_text(name).first.wait_for()
+    assert answers
+
+
+def test_two_tabs_show_two_moments(chromium: Browser, cell: PageCell, address: str) -> None:
+    """One looks at the past while the other stays live."""
+    with page_of(chromium) as (one, _):
+        other = one.context.new_page()
+        go(one, f"{address}/?at={cell.now_ms - 5 * HOUR_MS}")
+        go(other, address)
+        expect(one.locator("#live")).to_contain_text("paused in the past")
+        expect(other.locator("#live")).to_have_text("live")
+
+
+def test_without_scripts_a_plain_message_is_left(chromium: Browser, address: str) -> None:
+    """It names commands that say the same; dead controls are not shown."""
+    context = chromium.new_context(java_script_enabled=False)
+    plain = context.new_page()
+    plain.goto(address)
+    expect(plain.locator("noscript p")).to_contain_text("gangline queue")
+    expect(plain.locator("noscript p")).to_be_visible()
+    expect(plain.locator("#time")).to_be_hidden()
+    context.close()
+
+
+def test_a_printed_page_has_no_controls(page: Page, address: str) -> None:
+    """Paper shows what is read, not what is pressed."""
+    go(page, f"{address}/queue")
+    page.emulate_media(media="print")
+    for gone in ("#time", "nav", ".filters"):
+        expect(page.locator(gone).first).to_be_hidden()
+    expect(page.get_by_role("table").first).to_be_visible()
+
+
+def test_twice_as_large_nothing_is_lost(chromium: Browser, address: str) -> None:
+    """At 200 % a laptop has half the width: nothing runs out, all pages are reached."""
+    with page_of(chromium, width=720, height=450) as (opened, _):
+        for path in PAGES:
+            go(opened, address + path)
+            assert opened.evaluate("document.documentElement.scrollWidth") <= 720
+        assert opened.get_by_role("navigation").get_by_role("link").count() == len(PAGES)
+
+
+def test_all_is_reached_by_keyboard_alone(page: Page, address: str) -> None:
+    """From the address bar: the first stop skips to the page, and the map opens a node."""
+    go(page, address)
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "page"
+    page.locator(".map").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="Its history").wait_for()
+
+
+CSV = {
+    "/": ["fleet", "use", "teams", "reasons", "alarms"],
+    "/queue": ["queue"],
+    "/jobs": ["jobs"],
+    "/teams": ["teams", "shares", "loans", "waits"],
+    "/nodes": ["nodes"],
+    "/decisions": ["decisions"],
+}
+
+
+@pytest.mark.parametrize("path", CSV)
+@pytest.mark.parametrize("at", ["", "?at=3h"])
+def test_every_picture_is_also_csv(page: Page, address: str, path: str, at: str) -> None:
+    """On every page, of now and of then: a head, and rows of as many fields."""
+    go(page, address + path + at)
+    for name in CSV[path]:
+        with page.expect_download() as saved:
+            page.get_by_title(f"Save {name}.csv").click()
+        head = saved.value.path().read_text(encoding="utf-8").splitlines()[0]
+        assert head.count(",") >= 2
+
+
+def test_a_job_and_a_node_are_also_csv(page: Page, cell: PageCell, address: str) -> None:
+    """Their lives, decisions and faults."""
+    job = f"/jobs/{a_running_job(cell)}"
+    found = {job: ["life", "story"], f"/nodes/{cell.hostile_node}": ["faults", "history"]}
+    for path, names in found.items():
+        go(page, address + path)
+        for name in names:
+            with page.expect_download() as saved:
+                page.get_by_title(f"Save {name}.csv").click()
+            assert saved.value.suggested_filename == f"{name}.csv"
+
+
+@pytest.mark.parametrize("path", [*PAGES, "/jobs/{job}", "/nodes/{node}"])
+def test_the_time_is_on_every_page(page: Page, cell: PageCell, address: str, path: str) -> None:
+    """A moment in the address is shown by each, and said."""
+    filled = path.format(job=a_running_job(cell), node=cell.hostile_node)
+    go(page, f"{address}{filled}?at={cell.now_ms - 60_000}")
+
+    expect(page.locator("#past")).to_contain_text("The live feed is paused.")
+    assert page.locator("#trouble").count() == 0
+
+
+def test_the_whole_fleet_is_small_on_the_wire(page: Page, address: str) -> None:
+    """Runs of like GPUs, compressed: far below what one picture weighs."""
+    answer: Any = page.request.get(f"{address}/page/fleet", headers={"accept-encoding": "gzip"})
+    assert answer.headers["content-encoding"] == "gzip"
+    assert int(answer.headers["content-length"]) < 20_000
+
+
+def test_tiles_lead_to_what_they_count(page: Page, address: str) -> None:
+    """From a number to its rows by a click."""
+    go(page, address)
+    page.locator(".tiles").get_by_role("link", name="jobs waiting").click()
+    page.get_by_role("heading", name="Queue", exact=True).first.wait_for()
+    assert page.url.endswith("/queue")
+
+
+def test_asking_twice_is_no_harm(page: Page, cell: PageCell, address: str) -> None:
+    """Whoever is impatient and presses twice has asked once."""
+    node = sorted(cell.cell.world.fleet.nodes)[33]
+    go(page, f"{address}/nodes/{node}")
+    page.get_by_role("button", name="Cordon", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Cordon", exact=True).dblclick()
+    page.get_by_role("dialog").wait_for(state="hidden")
+
+    asked = [fact for fact in cell.facts(Topic.CONTROL) if getattr(fact, "node", "") == node]
+    assert len([fact for fact in asked if type(fact).__name__ == "NodeCordoned"]) == 1
