@@ -13,11 +13,17 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from gangline.events.kafka import KafkaLog
+from gangline.events.kafka import settings as kafka_settings
+from gangline.events.kafka.reader import KafkaReader
+from gangline.events.kafka.wire import SettingsError
+from gangline.events.kafka.writer import Appender, KafkaWriter
 from gangline.events.log import (
     TOPIC_SETTINGS,
+    LogError,
     LogUnreachableError,
     Message,
     Topic,
+    TopicPartition,
     TopicsMissingError,
 )
 
@@ -83,6 +89,90 @@ def test_a_topic_with_other_partitions_is_not_used(kafka_bootstrap: str, cell: s
         log.append([Message(topic=Topic.NODES, key=b"n", value=b"x")])
     with pytest.raises(TopicsMissingError, match="has 7 partitions, not 4"):
         log.create_topics()
+
+
+@pytest.mark.parametrize(
+    ("topic", "setting", "wrong"),
+    [
+        (Topic.DECISIONS, {"cleanup_policy": "compact"}, "cleanup.policy is compact"),
+        (Topic.JOBS, {"retention_ms": "60000"}, "retention.ms is 60000"),
+        (Topic.NODES, {"message_timestamp_type": "CreateTime"}, "message.timestamp.type is"),
+        (Topic.DECISIONS, {"max_message_bytes": "1000"}, "max.message.bytes is 1000"),
+    ],
+)
+@pytest.mark.usefixtures("log")
+def test_nobody_leads_where_records_are_forgotten(
+    kafka_bootstrap: str, cell: str, topic: Topic, setting: dict[str, str], wrong: str
+) -> None:
+    """A leader would write decisions that are gone tomorrow; mended, it begins."""
+    log = KafkaLog(kafka_bootstrap, cell)
+    right = config_of(kafka_bootstrap, cell, topic)
+    alter(kafka_bootstrap, cell, topic, **setting)
+    with pytest.raises(TopicsMissingError, match=f"{topic}: {wrong}"):
+        log.writer("scheduler")
+    alter(kafka_bootstrap, cell, topic, **{name: right[name.replace("_", ".")] for name in setting})
+    log.writer("scheduler").close()
+    log.close()
+
+
+def test_a_record_that_the_broker_finds_too_large(
+    log: KafkaLog, kafka_bootstrap: str, cell: str
+) -> None:
+    """Not taken for a broker that is away, and the next one is appended."""
+    alter(kafka_bootstrap, cell, Topic.JOBS, max_message_bytes="1000")
+    with pytest.raises(LogError, match=r"no record of this size .* `gangline init`") as caught:
+        log.append([Message(topic=Topic.JOBS, value=b"x" * 5_000)])
+    assert not isinstance(caught.value, LogUnreachableError)
+    log.append([Message(topic=Topic.JOBS, value=b"x")])
+
+
+def test_a_topic_that_was_deleted_is_said_to_be_missing(
+    log: KafkaLog, kafka_bootstrap: str, cell: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who appends finds out by the first record that nobody takes."""
+    impatient = {**kafka_settings._PRODUCER, "message.timeout.ms": 1_000}
+    monkeypatch.setattr(kafka_settings, "_PRODUCER", impatient)
+    log.append([Message(topic=Topic.JOBS, value=b"x")])
+    name = f"gangline.{cell}.jobs"
+    admin = AdminClient({"bootstrap.servers": kafka_bootstrap})
+    admin.delete_topics([name])[name].result()
+    # Brokers may show it for a moment yet.
+    assert TopicsMissingError in (refusal(log) for _ in range(20))
+
+
+def refusal(log: KafkaLog) -> type[LogError] | None:
+    """What an append is told."""
+    try:
+        log.append([Message(topic=Topic.JOBS, value=b"x")])
+    except LogError as error:
+        return type(error)
+    return None
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"security.protocol": "bogus"}, "security.protocol"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "NOPE"}, "NOPE"),
+        ({"security.protocol": "SSL", "ssl.ca.location": "/no/such.pem"}, "ssl.ca.location"),
+        ({"sasl.nonsense": "x"}, "sasl.nonsense"),
+    ],
+)
+def test_a_wrong_setting_of_the_connection_is_one_line(given: dict[str, str], said: str) -> None:
+    """Whatever is asked first: each kind of client names it, and where it comes from."""
+    log = KafkaLog("127.0.0.1:1", "main", settings=given)
+    cluster, first = log._cluster, {TopicPartition(Topic.JOBS, 0): 0}
+    for ask in (
+        lambda: log.ends([Topic.JOBS]),
+        lambda: log.append([Message(topic=Topic.JOBS, value=b"x")]),
+        lambda: KafkaReader(cluster, first, dict),
+        lambda: Appender(cluster),
+        lambda: KafkaWriter(cluster, "scheduler"),
+    ):
+        with pytest.raises(SettingsError, match=r"GANGLINE_KAFKA_\*") as caught:
+            ask()
+        assert said in str(caught.value)
+        assert "\n" not in str(caught.value)
 
 
 def test_a_topic_is_never_made_by_accident(kafka_bootstrap: str, cell: str) -> None:

@@ -45,7 +45,12 @@ RIGHTS: Mapping[Role, Rights] = {
     Role.SCHEDULER: Rights(
         reads=_EVERYTHING,
         appends=(Topic.DECISIONS, Topic.ASSIGNMENTS, Topic.LEADER, Topic.SNAPSHOTS),
-        also=(("Describe", "transactional-id"), ("Write", "transactional-id")),
+        # A leader looks whether its topics keep what it writes.
+        also=(
+            ("Describe", "transactional-id"),
+            ("Write", "transactional-id"),
+            ("DescribeConfigs", "topic"),
+        ),
     ),
     Role.AGENT: Rights(reads=(Topic.ASSIGNMENTS,), appends=(Topic.NODES, Topic.HEARTBEATS)),
     # The API hands on what services and operators ask for, and waits until it is in a view.

@@ -24,7 +24,7 @@ from gangline.events.kafka.settings import (
     reader_settings,
     topic_config,
 )
-from gangline.events.kafka.wire import LEADER_NOT_AVAILABLE, MOVED, Cluster
+from gangline.events.kafka.wire import FORBIDDEN, LEADER_NOT_AVAILABLE, MOVED, Cluster
 from gangline.events.kafka.writer import Appender, KafkaWriter
 from gangline.events.layout import check_cursors, partitions_of, resolve_cursor
 from gangline.events.log import (
@@ -71,6 +71,7 @@ class KafkaLog:
         self._cluster = Cluster(bootstrap, cell, settings or {}, framing=framing)
         self._lock = threading.Lock()
         self._found: set[str] = set()
+        self._checked = False
         self._admin: AdminClient | None = None
         self._asker: Consumer | None = None
         self._heard: deque[KafkaError] = deque(maxlen=8)
@@ -119,6 +120,8 @@ class KafkaLog:
                 if self._appender is appender:
                     self._appender = None
             appender.retire()
+            # Perhaps a topic is gone: the next one to append is told so.
+            self._found.clear()
             raise self._cluster.explain(error) from error
 
     def reader(self, cursors: Mapping[TopicPartition, int]) -> KafkaReader:
@@ -143,6 +146,7 @@ class KafkaLog:
     def writer(self, role: str) -> KafkaWriter:
         """A new writer of the role; settles the transaction of an older one and fences it."""
         self._require(Topic)
+        self._refuse_forgetful()
         return KafkaWriter(self._cluster, role)
 
     def close(self) -> None:
@@ -175,7 +179,7 @@ class KafkaLog:
         """
         with self._lock:
             if self._asker is None:
-                self._asker = Consumer(self._cluster.conf(reader_settings(self._cluster.cell)))
+                self._asker = self._cluster.client(Consumer, reader_settings(self._cluster.cell))
             asker = self._asker
         natives = [self._cluster.native(each, _END_OF_TIME) for each in partitions]
         try:
@@ -270,13 +274,27 @@ class KafkaLog:
         if wrong:
             raise TopicsMissingError("; ".join(sorted(wrong)))
 
+    def _refuse_forgetful(self) -> None:
+        """No leader begins where records are forgotten or stamped otherwise; looked at once.
+
+        Where we may not look, the operator's `gangline init` must do.
+        """
+        if self._checked:
+            return
+        try:
+            self._check_configs({each: topic_config(each, replicas=1) for each in Topic})
+        except LogError as error:
+            cause = error.__cause__
+            if not isinstance(cause, KafkaException) or cause.args[0].code() not in FORBIDDEN:
+                raise
+        self._checked = True
+
     def _ask(self, question: Callable[[AdminClient], _T]) -> _T:
         """An answer of the admin client, errors explained."""
         with self._lock:
             if self._admin is None:
-                self._admin = AdminClient(
-                    self._cluster.conf(admin_settings()) | {"error_cb": self._heard.append}
-                )
+                settings = {**admin_settings(), "error_cb": self._heard.append}
+                self._admin = self._cluster.client(AdminClient, settings)
             admin = self._admin
         self._heard.clear()
         try:

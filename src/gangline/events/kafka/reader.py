@@ -51,7 +51,7 @@ class KafkaReader:
         self._cluster = cluster
         self._resolve = resolve
         self._queue = FairQueue(cursors)
-        self._consumer = Consumer(cluster.conf(reader_settings(cluster.cell)))
+        self._consumer = cluster.client(Consumer, reader_settings(cluster.cell))
         self._closed = False
         self._ended: dict[TopicPartition, int] = {}
         self._watch = HangingWatch(cluster.bootstrap)

@@ -7,7 +7,7 @@ import threading
 import time
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
@@ -26,7 +26,7 @@ from gangline.events.log import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import TypeAlias
 
     from confluent_kafka import Message as KafkaMessage
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
     Placed: TypeAlias = tuple[str, TopicPartition, Message]
     """A message with its topic's whole name and its partition."""
+
+_T = TypeVar("_T")
 
 _NO_OFFSET = -1001
 
@@ -88,6 +90,10 @@ FORBIDDEN = {
 }
 
 
+class SettingsError(LogError):
+    """Kafka's client does not take a setting of the connection; the message says which, and why."""
+
+
 class RegistryAwayError(LogUnreachableError):
     """A schema registry is needed and does not answer; the message says which, and why."""
 
@@ -119,6 +125,16 @@ class Cluster:
         if os.getpid() != self._process_id:
             raise LogError("a Kafka log was opened before a fork: open one in each process")
         return {**self._settings, **ours, "bootstrap.servers": self.bootstrap}
+
+    def client(self, kind: Callable[[dict[str, Any]], _T], ours: Mapping[str, Any]) -> _T:
+        """A client with our settings; SettingsError where it does not take those it was given."""
+        try:
+            return kind(self.conf(ours))
+        except KafkaException as error:
+            raise SettingsError(
+                f"Kafka's client refuses a setting of its connection ({error.args[0].str()}): they "
+                "come from GANGLINE_KAFKA_* and the file that GANGLINE_KAFKA_CONFIG names"
+            ) from error
 
     def native(self, partition: TopicPartition, offset: int = _NO_OFFSET) -> KafkaPartition:
         """A partition, perhaps with an offset, in the client's own type."""
@@ -162,6 +178,11 @@ class Cluster:
             return LogError(
                 f"Kafka at {self.bootstrap} forbids it ({text}): `gangline acl --print` shows what "
                 "each role needs, GANGLINE_KAFKA_* says who we are"
+            )
+        if code == KafkaError.MSG_SIZE_TOO_LARGE:
+            return LogError(
+                f"Kafka at {self.bootstrap} takes no record of this size ({text}): "
+                "`gangline init` says which topic has too small a max.message.bytes"
             )
         if code in UNCONFIRMED:
             return LogUnreachableError(

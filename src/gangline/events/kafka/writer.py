@@ -41,7 +41,7 @@ class Appender:
     """An idempotent producer for any number of threads, and the thread that serves its reports."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self._producer = Producer(cluster.conf(producer_settings()))
+        self._producer = cluster.client(Producer, producer_settings())
         self._retired = threading.Event()
         self._lock = threading.Lock()
         self._pending: list[Delivery] = []
@@ -159,7 +159,9 @@ class KafkaWriter:
     def _open(self, ear: _Ear) -> Producer:
         """A client that has settled and fenced the older writer's."""
         settings = writer_settings(self._cluster.cell, self._role)
-        producer = Producer(self._cluster.conf(settings) | {"error_cb": ear.error, "logger": ear})
+        producer = self._cluster.client(
+            Producer, {**settings, "error_cb": ear.error, "logger": ear}
+        )
         deadline = time.monotonic() + WRITER_TIMEOUT_S
         while True:
             try:
