@@ -14,7 +14,7 @@ from gangline.events import codec, signing
 from gangline.events.facts import MemberExited
 from gangline.events.log import Topic
 from gangline.events.reading import from_the_start, read_to_ends
-from gangline.events.sealing import KeyStore
+from gangline.events.sealing import KeyStore, binding
 from tests.agents import make
 from tests.agents.cell import wait_for
 
@@ -70,13 +70,19 @@ def test_a_sealed_job_runs_where_its_key_is(cell: Cell) -> None:
     """Its command and environment are nowhere in the log, and in nothing that the agent states."""
     keys = KeyStore(cell.folder / "keys")
     clear = make.spec('echo "$TOKEN" | wc -c; exit 7', env={"TOKEN": "hunter2"})
-    sealed = replace(clear, private=keys.seal(clear.private.ciphertext, key_id="user:ada"))
+    bound_to = binding("job", team="a", count=1)
+    private = keys.seal(clear.private.ciphertext, key_id="user:ada", bound_to=bound_to)
+    sealed = replace(clear, private=private)
     agent = Agent(cell.settings(), cell.log, unseal=keys.unseal)
     with cell.running(agent):
         run = cell.start(make.member(spec=sealed))
         assert cell.ended().code == 7
+        cell.assign(make.member("copy", spec=sealed, gpus=(1,)))
+        copied = cell.wait(MemberExited, "copy")
 
     assert cell.output(run).strip() == "8"
+    assert copied.code == 127
+    assert "for this job" in copied.detail
     records = read_to_ends(cell.log, from_the_start([*TOPICS, Topic.ASSIGNMENTS]))
     assert not any(b"hunter2" in record.value for record in records)
 

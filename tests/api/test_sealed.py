@@ -8,7 +8,7 @@ import pytest
 
 from gangline.events.log import Topic
 from gangline.events.reading import from_the_start, read_to_ends
-from gangline.events.sealing import KeyStore
+from gangline.events.sealing import KeyStore, bindings
 from tests.api.fakes import World, make_world
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ def test_no_secret_reaches_the_log(world: World, keys: Path) -> None:
     records = list(read_to_ends(world.log, from_the_start([Topic.JOBS])))
     (event,) = world.facts(Topic.JOBS)
     assert not any(word in records[0].value for word in (b"hunter2", b"train.py"))
-    assert b"hunter2" in KeyStore(keys).unseal(event.body.spec.private)
+    bound_to = bindings("run-1", team="vision")
+    assert b"hunter2" in KeyStore(keys).unseal(event.body.spec.private, bound_to=bound_to)
     assert event.body.spec.private.key_id == "operator:local"
 
 

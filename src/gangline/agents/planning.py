@@ -14,15 +14,13 @@ from gangline.agents import cgroups, container, environment
 from gangline.agents import plan as files
 from gangline.agents.attempts import folder_name
 from gangline.agents.core import Key
-from gangline.agents.private import PrivateError, Run, open_private
+from gangline.agents.private import PrivateError, Run, open_order
 from gangline.agents.shims import put
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from gangline.agents.private import Unseal
     from gangline.agents.settings import AgentSettings
     from gangline.events.batch import AssignedMember
-    from gangline.events.spec import Private
 
 ROOT_VARIABLE: Final = "GANGLINE_CHECKPOINT_ROOT"
 _KEPT_VARIABLES: Final = (
@@ -43,13 +41,13 @@ _KEPT_VARIABLES: Final = (
 class Planner:
     """Makes plans by an agent's settings. unseal: opens sealed private parts, None for none."""
 
-    def __init__(self, settings: AgentSettings, unseal: Callable[[Private], bytes] | None) -> None:
+    def __init__(self, settings: AgentSettings, unseal: Unseal | None) -> None:
         self._settings = settings
         self._unseal = unseal
 
     def plan(self, order: AssignedMember, folder: Path, token: str) -> files.Plan:
         """Everything the supervisor needs; PrivateError when the private part cannot be read."""
-        run = open_private(order.spec.private, self._unseal)
+        run = open_order(order, self._unseal)
         image = order.spec.launch.container_image
         return files.Plan(
             token=token,
@@ -118,7 +116,7 @@ class Planner:
         """Where the attempt saves: under the job's own root if its environment names one."""
         root = self._settings.checkpoint_root
         with contextlib.suppress(PrivateError):
-            run = open_private(order.spec.private, self._unseal)
+            run = open_order(order, self._unseal)
             root = Path(run.workdir or "/") / run.env.get(ROOT_VARIABLE, root)
         job, attempt = folder_name(Key(order.job, order.attempt)).rsplit(".", 1)
         return root / job / f"attempt-{attempt}"

@@ -20,15 +20,13 @@ from gangline.agents import gpus, machine, untrusted
 from gangline.agents.core import Checked, Key
 from gangline.agents.environment import FAMILIES, LAUNCHERS
 from gangline.agents.health import WHOLE_NODE, of_command
-from gangline.agents.private import PrivateError, Run, open_private
+from gangline.agents.private import PrivateError, Run, open_order
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from gangline.agents.core import Check
+    from gangline.agents.private import Unseal
     from gangline.agents.settings import AgentSettings
     from gangline.events.batch import AssignedMember
-    from gangline.events.spec import Private
 
 NO_COMMAND: Final = 127
 NOT_EXECUTABLE: Final = 126
@@ -39,7 +37,7 @@ def look(
     settings: AgentSettings,
     *,
     address: str,
-    unseal: Callable[[Private], bytes] | None = None,
+    unseal: Unseal | None = None,
 ) -> tuple[Checked, socket.socket | None]:
     """The answer, and the socket that keeps the port until the start."""
     order = check.order
@@ -101,7 +99,7 @@ def _fails_check(order: AssignedMember, settings: AgentSettings) -> Checked | No
     return None
 
 
-def _users_problem(order: AssignedMember, unseal: Callable[[Private], bytes] | None) -> str:
+def _users_problem(order: AssignedMember, unseal: Unseal | None) -> str:
     """What the user has to put right, empty for nothing."""
     launch = order.spec.launch
     if launch.launcher not in LAUNCHERS:
@@ -111,7 +109,7 @@ def _users_problem(order: AssignedMember, unseal: Callable[[Private], bytes] | N
     if not hasattr(signal, f"SIG{launch.stop_signal}"):
         return f"there is no signal {launch.stop_signal!r}"
     try:
-        run = open_private(order.spec.private, unseal)
+        run = open_order(order, unseal)
     except PrivateError as error:
         return str(error)
     if launch.container_image:

@@ -10,14 +10,22 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from gangline.events.sealing import SealError
+from gangline.events.sealing import SealError, bindings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from gangline.events.batch import AssignedMember
     from gangline.events.spec import Private
+
+    class Unseal(Protocol):
+        """Opens sealed private parts (KeyStore.unseal)."""
+
+        def __call__(self, private: Private, *, bound_to: Sequence[str] = ()) -> bytes:
+            """The clear text."""
+
 
 _SHELL_SIGNS: Final = frozenset(";&|<>()$`\\\"'\n*?[#~={}!")
 _BUILTINS: Final = frozenset(
@@ -39,6 +47,14 @@ class Run:
     env: Mapping[str, str] = field(default_factory=dict)
     workdir: str = ""
     user: str = ""
+
+
+def open_order(order: AssignedMember, unseal: Unseal | None) -> Run:
+    """What a member is to run; PrivateError where it cannot be read, or is another job's."""
+    if unseal is None:
+        return open_private(order.spec.private)
+    bound_to = bindings(order.job, team=order.spec.team)
+    return open_private(order.spec.private, lambda private: unseal(private, bound_to=bound_to))
 
 
 def open_private(private: Private, unseal: Callable[[Private], bytes] | None = None) -> Run:

@@ -44,13 +44,13 @@ from gangline.agents.watch import Watch, mark_recorded, newest, seen
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
 
     from gangline.agents.core import Check, Cue, Kill, Lease, Start, Stop
+    from gangline.agents.private import Unseal
     from gangline.agents.settings import AgentSettings
     from gangline.events.batch import AssignedMember
     from gangline.events.facts import CheckpointSaved
-    from gangline.events.spec import Private
 
 _log = structlog.get_logger(__name__)
 
@@ -69,9 +69,7 @@ class ProcessExecutor:
     Used by one thread; `wake` may be called by any.
     """
 
-    def __init__(
-        self, settings: AgentSettings, *, unseal: Callable[[Private], bytes] | None = None
-    ) -> None:
+    def __init__(self, settings: AgentSettings, *, unseal: Unseal | None = None) -> None:
         self._settings = settings
         self._unseal = unseal
         self._root = settings.folder / "attempts"

@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from gangline.agents.private import Unseal
     from gangline.agents.settings import AgentSettings
     from gangline.events.batch import NodeAssignment
     from gangline.events.log import Log
-    from gangline.events.spec import Private
 
 _IDLE_S: Final = 1.0
 _RESERVE_BYTES: Final = 4 * 1024 * 1024
@@ -72,7 +72,7 @@ class Agent:
         settings: AgentSettings,
         log: Log,
         *,
-        unseal: Callable[[Private], bytes] | None = None,
+        unseal: Unseal | None = None,
     ) -> None:
         settings = settings.anchored()
         settings.folder.mkdir(parents=True, exist_ok=True, mode=0o711)

@@ -22,7 +22,7 @@ from gangline.api.spec_json import JobRequest, optional_body
 from gangline.api.views import Views, no_such_job
 from gangline.events import codec, facts
 from gangline.events.log import Message, Position, Topic
-from gangline.events.sealing import KeyStore, SealError
+from gangline.events.sealing import KeyStore, SealError, binding
 from gangline.events.spec import MAX_SPEC_BYTES, JobClass, Private, Spec
 from gangline.projections.queries import ViewsUnreachableError
 
@@ -113,7 +113,7 @@ class Desk:
         before = [self._repeated(job, spec) for job, spec in wanted]
         new = [i for i, known in enumerate(before) if known is None]
         messages = [
-            submission(wanted[i][0], _small(self._sealed(wanted[i][1], caller)), actor=caller.actor)
+            submission(wanted[i][0], _small(self._sealed(*wanted[i], caller)), actor=caller.actor)
             for i in new
         ]
         positions = dict(zip(new, self.publisher.append_all(messages), strict=True))
@@ -149,30 +149,35 @@ class Desk:
             return None
         if not isinstance(event.body, facts.JobSubmitted) or event.body.job != job:
             return None
-        spec = self._clear(event.body.spec)
+        spec = self._clear(job, event.body.spec)
         return Submission(spec.team, digest_of(spec), str(row["submission"]))
 
-    def _sealed(self, spec: Spec, caller: Principal) -> Spec:
+    def _sealed(self, job: str, spec: Spec, caller: Principal) -> Spec:
         """As it stands in the log: its private part sealed with its owner's key, if there are keys.
 
         An owner has one key, whose file is all that has to go to erase what they wrote.
         """
         if self.keys is None:
             return spec
-        return replace(spec, private=self.keys.seal(spec.private.ciphertext, key_id=caller.actor))
+        bound_to = binding(job, team=spec.team, count=spec.count)
+        clear = spec.private.ciphertext
+        return replace(spec, private=self.keys.seal(clear, key_id=caller.actor, bound_to=bound_to))
 
-    def _clear(self, spec: Spec) -> Spec:
+    def _clear(self, job: str, spec: Spec) -> Spec:
         """As it was submitted; still sealed when its key is gone."""
         if self.keys is None or not spec.private.key_id:
             return spec
         try:
-            return replace(spec, private=Private(ciphertext=self.keys.unseal(spec.private)))
+            bound_to = binding(job, team=spec.team, count=spec.count)
+            clear = self.keys.unseal(spec.private, bound_to=[bound_to])
+            return replace(spec, private=Private(ciphertext=clear))
         except SealError:
             return spec
 
     def private_part(self, submission: str) -> dict[str, Any]:
         """The private part of a spec, by its submission; a `denied` problem where it is sealed."""
-        spec = self._clear(self.publisher.record(Position.parse(submission)).body.spec)
+        submitted = self.publisher.record(Position.parse(submission)).body
+        spec = self._clear(submitted.job, submitted.spec)
         if spec.private.key_id:
             raise ProblemError("denied", f"its private part is sealed: {spec.private.key_id}")
         private: dict[str, Any] = json.loads(spec.private.ciphertext or b"{}")

@@ -3,11 +3,14 @@
 A key store is a folder with one file a key, `NAME.key`: 32 bytes in hexadecimal. It is shared by
 the API, which seals, and the agents, which open. Each user has a key, so that removing its file
 erases what that user ever wrote in private parts, while the log and all its digests stay as they
-are. ChaCha20-Poly1305; the key's name is authenticated with the text.
+are. ChaCha20-Poly1305; the key's name, and the team and job that it was submitted for, are
+authenticated with the text: a copy of it in another job is not opened. What was sealed before jobs
+were named so is opened in any.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from typing import TYPE_CHECKING, Final
@@ -19,6 +22,7 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from gangline.events.spec import Private
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 _KEY_BYTES: Final = 32
@@ -29,29 +33,56 @@ class SealError(ValueError):
     """A private part cannot be sealed or opened; the message quotes nothing of it."""
 
 
+def binding(job: str, *, team: str, count: int) -> str:
+    """What the private part of a submission is bound to: its job, or its array of `count` tasks."""
+    return "\0".join((team, "job" if count == 1 else "array", job))
+
+
+def bindings(job: str, *, team: str) -> tuple[str, ...]:
+    """What the private part of a job that runs may be bound to: it may be a task of an array."""
+    array, dot, number = job.rpartition(".")
+    alone = binding(job, team=team, count=1)
+    is_task = dot and array and number.isdecimal()
+    return (alone, binding(array, team=team, count=2)) if is_task else (alone,)
+
+
+def _beside(key_id: str, bound_to: str) -> bytes:
+    """What is authenticated with a text."""
+    return f"{key_id}\0{bound_to}".encode() if bound_to else key_id.encode()
+
+
 class KeyStore:
     """Keys by name. The folder is made when the first key is."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def seal(self, clear: bytes, *, key_id: str) -> Private:
-        """Seal a text with the key of this name, which is made if there is none."""
+    def seal(self, clear: bytes, *, key_id: str, bound_to: str = "") -> Private:
+        """Seal a text with the key of this name, which is made if there is none.
+
+        bound_to: what `binding` says of its job.
+        """
         nonce = secrets.token_bytes(_NONCE_BYTES)
         cipher = ChaCha20Poly1305(self._kept(key_id))
         return Private(
-            key_id=key_id, nonce=nonce, ciphertext=cipher.encrypt(nonce, clear, key_id.encode())
+            key_id=key_id,
+            nonce=nonce,
+            ciphertext=cipher.encrypt(nonce, clear, _beside(key_id, bound_to)),
         )
 
-    def unseal(self, private: Private) -> bytes:
-        """The clear text; SealError when its key is gone or another one."""
+    def unseal(self, private: Private, *, bound_to: Sequence[str] = ()) -> bytes:
+        """The clear text; SealError when its key is gone or another one, or the job is.
+
+        bound_to: what it may be bound to, as `bindings` says of the job.
+        """
         if not private.key_id:
             return private.ciphertext
         cipher = ChaCha20Poly1305(self._key(private.key_id))
-        try:
-            return cipher.decrypt(private.nonce, private.ciphertext, private.key_id.encode())
-        except (InvalidTag, ValueError):
-            raise SealError(f"it was not sealed with this key {private.key_id}") from None
+        for bound in (*bound_to, ""):
+            beside = _beside(private.key_id, bound)
+            with contextlib.suppress(InvalidTag, ValueError):
+                return cipher.decrypt(private.nonce, private.ciphertext, beside)
+        raise SealError(f"it was not sealed with this key {private.key_id} for this job")
 
     def _path(self, key_id: str) -> Path:
         return self._folder / f"{quote(key_id, safe='')}.key"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gangline.events.sealing import KeyStore, SealError
+from gangline.events.sealing import KeyStore, SealError, binding, bindings
 from gangline.events.spec import Private
 
 if TYPE_CHECKING:
@@ -89,3 +89,33 @@ def test_a_damaged_key_is_said(keys: KeyStore, tmp_path: Path) -> None:
 def test_clear_text_is_itself(keys: KeyStore) -> None:
     """Cells without keys leave private parts in clear."""
     assert keys.unseal(Private(ciphertext=SECRET)) == SECRET
+
+
+@pytest.mark.parametrize(
+    ("job", "team"), [("train", "speech"), ("train.1", "vision"), ("other", "vision")]
+)
+def test_what_was_sealed_for_a_job_is_opened_in_that_job_only(
+    keys: KeyStore, job: str, team: str
+) -> None:
+    """Whoever reads the log can submit a copy of it; nobody runs that."""
+    sealed = keys.seal(SECRET, key_id="a", bound_to=binding("train", team="vision", count=1))
+
+    assert keys.unseal(sealed, bound_to=bindings("train", team="vision")) == SECRET
+    with pytest.raises(SealError, match="for this job"):
+        keys.unseal(sealed, bound_to=bindings(job, team=team))
+
+
+def test_what_was_sealed_for_an_array_is_opened_in_its_tasks(keys: KeyStore) -> None:
+    """And not in a job that only has the array's name."""
+    sealed = keys.seal(SECRET, key_id="a", bound_to=binding("sweep", team="a", count=8))
+
+    assert keys.unseal(sealed, bound_to=bindings("sweep.8", team="a")) == SECRET
+    with pytest.raises(SealError, match="for this job"):
+        keys.unseal(sealed, bound_to=bindings("sweep", team="a"))
+
+
+def test_what_was_sealed_before_jobs_were_named_is_opened_as_before(keys: KeyStore) -> None:
+    """Old logs stay readable."""
+    sealed = keys.seal(SECRET, key_id="a")
+
+    assert keys.unseal(sealed, bound_to=bindings("any", team="a")) == SECRET
