@@ -10,7 +10,7 @@ file.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hypothesis import note
 from hypothesis import strategies as st
@@ -33,6 +33,7 @@ QUIETLY: Final = (d.InputRejected, d.WaitCauseChanged, d.QueueConsidered)
 NUMBERS: Final = st.integers(0, 11)
 FLEETS: Final = st.sampled_from([(1, 1, 2), (1, 2, 2), (2, 1, 2), (2, 2, 1), (1, 1, 3)])
 PAUSES: Final = st.sampled_from(["1s", "10s", "40s", "1m", "5m", "10m", "30m", "2h"])
+SOON: Final = st.sampled_from(["0s", "10s", "1m", "3m", "10m", "15m"])
 AWAY: Final = st.sampled_from(["10s", "1m", "5m", "30m"])
 CLASSES: Final = st.sampled_from(["low", "normal", "normal", "high", "urgent"])
 
@@ -48,7 +49,7 @@ def options(*choices: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 
 POLICY: Final = options(
-    maybe("min_runtime", "0s", "1m"),
+    st.sampled_from([" min_runtime=0s", " min_runtime=0s", " min_runtime=1m", ""]),
     maybe("start_timeout", "30s"),
     maybe("hold_after", 2),
     maybe("quarantine_after", 2, 100),
@@ -59,13 +60,33 @@ POLICY: Final = options(
 TEAM: Final = options(maybe("borrow", "none", 2), maybe("lend", "none", 2), maybe("weight", 3))
 SPEC: Final = options(
     maybe("limit", "5m", "30m", "3h"),
-    maybe("checkpoint", "1m", "10m"),
+    st.sampled_from([" checkpoint=1m", " checkpoint=1m", " checkpoint=10m", ""]),
     maybe("grace", "0s", "10s", "5m"),
     maybe("topology", "required:block", "required:node", "preferred:block"),
     maybe("gpus_per_node", 1, 2),
     maybe("retries", 0, 1),
     maybe("preemptible", "no"),
     st.sampled_from(["", "", " exits=1 exits_after=4m", " exits=0 exits_after=20m"]),
+)
+
+
+class Wish(NamedTuple):
+    """A job that somebody wants. size: which of the sizes that the fleet makes sensible."""
+
+    team: str
+    size: int
+    minutes: int
+    job_class: str
+    spec: str
+
+
+JOBS: Final = st.builds(
+    Wish,
+    team=st.sampled_from("aabbp"),
+    size=NUMBERS,
+    minutes=st.sampled_from([180, 60, 10, 1]),
+    job_class=CLASSES,
+    spec=SPEC,
 )
 
 
@@ -90,17 +111,26 @@ class Cell(RuleBasedStateMachine):
         assert command is not None
         self.run.do(command)
 
-    @initialize(shape=FLEETS, gpus=st.sampled_from([2, 4]), policy=POLICY, teams=st.tuples(TEAM))
-    def begin(self, shape: tuple[int, int, int], gpus: int, policy: str, teams: Any) -> None:
-        """A small fleet, three teams of which one is the parent of another."""
+    @initialize(
+        shape=FLEETS,
+        gpus=st.sampled_from([2, 4]),
+        policy=POLICY,
+        team=TEAM,
+        jobs=st.lists(JOBS, min_size=5, max_size=9),
+    )
+    def begin(
+        self, shape: tuple[int, int, int], gpus: int, policy: str, team: str, jobs: list[Wish]
+    ) -> None:
+        """A small fleet at work; three teams, of which one is the parent of another."""
         self.gpus = gpus
         self._grow("fleet", *shape)
         total = gpus * len(self.nodes)
         if policy:
             self.say(f"policy{policy}")
         self.say(f"team p guaranteed={total // 2}")
-        self.say(f"team a guaranteed={total // 4} parent=p{teams[0]}")
-        self.say(f"team b guaranteed={total // 4}")
+        self.say(f"team a guaranteed={total // 4} parent=p{team}")
+        self.say(f"team b guaranteed={total // 2}")
+        self.submit_and_wait(jobs, "3m")
 
     def _grow(self, verb: str, spines: int, blocks: int, nodes: int) -> None:
         self.nodes += [
@@ -114,22 +144,27 @@ class Cell(RuleBasedStateMachine):
 
     # --- users ------------------------------------------------------------------------------------
 
-    @rule(
-        team=st.sampled_from("aabbp"),
-        size=NUMBERS,
-        minutes=st.sampled_from([1, 10, 60, 180]),
-        job_class=CLASSES,
-        spec=SPEC,
-    )
-    def submit(self, team: str, size: int, minutes: int, job_class: str, spec: str) -> None:
-        """A job of any size, most of which fit."""
+    @rule(jobs=st.lists(JOBS, min_size=1, max_size=3))
+    def submit(self, jobs: list[Wish]) -> None:
+        """Jobs of any size, most of which fit."""
+        for wish in jobs:
+            self._submit(wish)
+
+    @rule(jobs=st.lists(JOBS, min_size=1, max_size=3), pause=SOON)
+    def submit_and_wait(self, jobs: list[Wish], pause: str) -> None:
+        """The same, and they run for a while."""
+        self.submit(jobs)
+        self.say(f"run {pause}")
+
+    def _submit(self, wish: Wish) -> None:
         job = f"j{len(self.jobs)}"
         most = self.gpus * len(self.nodes)
-        sizes = (1, 1, 2, self.gpus, self.gpus, 2 * self.gpus, most // 2, most, most + 1)
-        gpus = max(1, sizes[size % len(sizes)])
+        sizes = (self.gpus, 2 * self.gpus, most // 2, 1, 2, self.gpus, most // 2, most, most + 1)
+        gpus = max(1, sizes[wish.size % len(sizes)])
         self.jobs.append(job)
         self.say(
-            f"submit {job} team={team} gpus={gpus} runtime={minutes}m priority={job_class}{spec}"
+            f"submit {job} team={wish.team} gpus={gpus} runtime={wish.minutes}m"
+            f" priority={wish.job_class}{wish.spec}"
         )
 
     @rule(team=st.sampled_from("ab"), job=NUMBERS)
@@ -139,14 +174,16 @@ class Cell(RuleBasedStateMachine):
         self.say(f"submit {name} team={team} gpus=1 runtime=1m after={self._job(job)}")
         self.jobs.append(name)
 
-    @rule(verb=st.sampled_from(["cancel", "hold", "release"]), job=NUMBERS)
-    def ask(self, verb: str, job: int) -> None:
+    @rule(verb=st.sampled_from(["cancel", "hold", "release"]), job=NUMBERS, pause=SOON)
+    def ask(self, verb: str, job: int, pause: str) -> None:
         """A user wants something of a job, in whatever state it is."""
+        self.say(f"run {pause}")
         self.say(f"{verb} {self._job(job)}")
 
-    @rule(job=NUMBERS, job_class=CLASSES)
-    def change_priority(self, job: int, job_class: str) -> None:
+    @rule(job=NUMBERS, job_class=CLASSES, pause=SOON)
+    def change_priority(self, job: int, job_class: str, pause: str) -> None:
         """A job gets another class."""
+        self.say(f"run {pause}")
         self.say(f"priority {self._job(job)} {job_class}")
 
     def _job(self, number: int) -> str:
@@ -162,9 +199,10 @@ class Cell(RuleBasedStateMachine):
         """Time passes."""
         self.say(f"run {pause}")
 
-    @rule(verb=st.sampled_from(["cordon", "drain", "uncordon"]), node=NUMBERS)
-    def close(self, verb: str, node: int) -> None:
+    @rule(verb=st.sampled_from(["cordon", "drain", "uncordon"]), node=NUMBERS, pause=SOON)
+    def close(self, verb: str, node: int, pause: str) -> None:
         """A node is closed to new work, emptied, or opened again."""
+        self.say(f"run {pause}")
         late = " deadline=1m" if verb == "drain" and node % 2 else ""
         self.say(f"{verb} {self._node(node)}{late}")
         self.heal[f"uncordon {self._node(node)}"] = None
@@ -174,9 +212,10 @@ class Cell(RuleBasedStateMachine):
         """A window is announced."""
         self.say(f"maintenance {self._node(node)} at={at} for=10m")
 
-    @rule(team=st.sampled_from("abp"), guaranteed=NUMBERS)
-    def change_quota(self, team: str, guaranteed: int) -> None:
+    @rule(team=st.sampled_from("abp"), guaranteed=NUMBERS, pause=SOON)
+    def change_quota(self, team: str, guaranteed: int, pause: str) -> None:
         """A guarantee changes under use."""
+        self.say(f"run {pause}")
         self.say(f"team {team} guaranteed={guaranteed}")
 
     @precondition(lambda self: self.spines < 4)
@@ -185,14 +224,16 @@ class Cell(RuleBasedStateMachine):
         """A spine of one node joins."""
         self._grow("join", 1, 1, 1)
 
-    @rule(verb=st.sampled_from(["fail", "partition"]), node=NUMBERS, away=AWAY)
-    def lose(self, verb: str, node: int, away: str) -> None:
+    @rule(verb=st.sampled_from(["fail", "partition"]), node=NUMBERS, away=AWAY, pause=SOON)
+    def lose(self, verb: str, node: int, away: str, pause: str) -> None:
         """A machine dies, or cannot be reached."""
+        self.say(f"run {pause}")
         self.say(f"{verb} {self._node(node)} for={away}")
 
-    @rule(node=NUMBERS, gpu=NUMBERS)
-    def break_gpu(self, node: int, gpu: int) -> None:
+    @rule(node=NUMBERS, gpu=NUMBERS, pause=SOON)
+    def break_gpu(self, node: int, gpu: int, pause: str) -> None:
         """A GPU is out."""
+        self.say(f"run {pause}")
         self.say(f"fault {self._node(node)} gpu={gpu % self.gpus} kind=xid")
 
     @rule(node=NUMBERS, ready=st.sampled_from(["10s", "1m", "never"]))
@@ -201,9 +242,10 @@ class Cell(RuleBasedStateMachine):
         self.say(f"slow {self._node(node)} ready={ready}")
         self.heal[f"slow {self._node(node)} ready=0s"] = None
 
-    @rule(what=st.sampled_from(["crash", "crash", "stop for=10s", "stop for=10m"]))
-    def behead(self, what: str) -> None:
+    @rule(what=st.sampled_from(["crash", "crash", "stop for=10s", "stop for=10m"]), pause=SOON)
+    def behead(self, what: str, pause: str) -> None:
         """A leader dies, or nobody leads for a while."""
+        self.say(f"run {pause}")
         self.say(f"scheduler {what}")
 
     @rule(mode=st.sampled_from(["normal", "duplicate", "reorder"]))
@@ -227,9 +269,12 @@ class Cell(RuleBasedStateMachine):
             where = strangers[node % len(strangers)]
             self._forge(where, FORGED[kind % len(FORGED)](where, name, attempt))
 
-    @rule(job=NUMBERS, node=NUMBERS, shift=st.sampled_from([-2, -1, 1, 7]), kind=NUMBERS)
-    def lie_of_another_time(self, job: int, node: int, shift: int, kind: int) -> None:
+    @rule(
+        job=NUMBERS, node=NUMBERS, shift=st.sampled_from([-2, -1, 1, 7]), kind=NUMBERS, pause=SOON
+    )
+    def lie_of_another_time(self, job: int, node: int, shift: int, kind: int, pause: str) -> None:
         """A fact of an attempt that is over or to come, from a node that the gang has or had."""
+        self.say(f"run {pause}")
         name, attempt, held = self._gang(job)
         able = held or self.nodes
         where = able[node % len(able)]

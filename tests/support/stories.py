@@ -54,12 +54,7 @@ class Story:
 
 def story_of(seed: int, *, commands: int = 40) -> Story:
     """The story of a seed, with about so many commands before the quiet."""
-    return drawn(Random(seed), seed=seed, commands=commands)  # noqa: S311 - a story is no secret
-
-
-def drawn(random: Random, *, seed: int = 0, commands: int = 20) -> Story:
-    """A story of any chance, hypothesis's own perhaps."""
-    story = Story(seed=seed, random=random)
+    story = Story(seed=seed, random=Random(seed))  # noqa: S311 - a story is no secret
     _fleet(story)
     _policy(story)
     _teams(story)
