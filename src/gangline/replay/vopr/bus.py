@@ -136,7 +136,7 @@ def void(_value: object) -> None:
 class Line:
     """One process's way to the log: a `Log`. out, back: whether requests and answers get through.
 
-    calm: whether the weather does not matter to it.
+    tears: the next commit that tells nodes something is torn.
     """
 
     def __init__(self, bus: Bus, name: str) -> None:
@@ -144,6 +144,7 @@ class Line:
         self.name = name
         self.out = True
         self.back = True
+        self.tears = False
 
     @property
     def whole(self) -> bool:
@@ -267,20 +268,22 @@ class LineWriter:
         """Commit; after an unknown outcome the writer is done."""
         if self._ended:
             raise LogError(f"this writer {self._ended}: open a new one")
-        if not self._line.whole or self._line.fails():
+        torn = self._line.tears and any(m.topic == Topic.ASSIGNMENTS for m in messages)
+        if torn or not self._line.whole or self._line.fails():
             self._ended = "lost the answer to a commit"
-            self._half_commit(messages)
+            self._half_commit(messages, torn=torn)
             raise CommitUnknownError(f"{self._line.name} got no answer to a commit")
         return self._line.bus.commit(self._writer, messages)
 
-    def _half_commit(self, messages: Sequence[Message]) -> None:
-        """It has landed, or will, or never does."""
+    def _half_commit(self, messages: Sequence[Message], *, torn: bool) -> None:
+        """It has landed, or will, or never does; torn: in part."""
         bus = self._line.bus
         if not self._line.out:
             return
-        what = bus.chance.choice(("landed", "lost", "late", "torn"))
+        what = "torn" if torn else bus.chance.choice(("landed", "lost", "late", "torn"))
+        self._line.tears = self._line.tears and not torn
         try:
-            if what == "landed" or not self._line.back:
+            if what == "landed" or (not self._line.back and not torn):
                 bus.commit(self._writer, messages)
             elif what == "torn":
                 bus.tear(self._writer, messages)

@@ -41,6 +41,7 @@ TROUBLES: Final = (
     "orders",
     "second thoughts",
     "quotas change",
+    "torn commit",
 )
 """Kinds of trouble that happen at moments; the weather of lines comes beside them."""
 

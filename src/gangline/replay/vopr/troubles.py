@@ -76,6 +76,10 @@ class FaultInjector:
         """A scheduler cannot reach the log, or the log it."""
         self._cut(self._chance.choice(self._posts).line)
 
+    def tear_commit(self) -> None:
+        """Of the next commit that tells nodes something only the decisions are there."""
+        self._chance.choice(self._posts).line.tears = True
+
     def turn_clock(self) -> None:
         """A scheduler's wall clock jumps."""
         post = self._chance.choice(self._posts)
@@ -180,6 +184,7 @@ class FaultInjector:
         fate.dying = fate.pausing = 0.0
         for post in self._posts:
             post.line.out = post.line.back = True
+            post.line.tears = False
             post.paused_until_ms = 0
             if post not in posts:
                 post.retire()
@@ -231,4 +236,5 @@ _STRIKES: Final[Mapping[str, Callable[[FaultInjector], None]]] = {
     "orders": FaultInjector.order,
     "second thoughts": FaultInjector.change_mind,
     "quotas change": FaultInjector.change_quota,
+    "torn commit": FaultInjector.tear_commit,
 }
