@@ -10,6 +10,7 @@ import pytest
 
 from gangline.agents.node_key import NodeKeyError, kept_key
 from gangline.agents.runner import Agent
+from gangline.cli.main import run
 from gangline.events import codec, signing
 from gangline.events.facts import MemberExited
 from gangline.events.log import Topic
@@ -99,3 +100,17 @@ def test_a_job_whose_key_is_gone_is_turned_away(cell: Cell) -> None:
 
     assert ended.code == 127
     assert "user:ada" in ended.detail
+
+
+def test_the_public_key_is_printed_where_no_log_is_known_yet(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node is admitted before its agent ever runs; to run, it must know the log."""
+    monkeypatch.delenv("GANGLINE_BUS", raising=False)
+
+    assert run(["agent", "--public-key", "--dir", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out.strip()
+    assert run(["agent", "--dir", str(tmp_path)]) == 2
+
+    assert printed == signing.public_bytes(kept_key(tmp_path)).hex()
+    assert "Missing option '--bus'" in capsys.readouterr().err

@@ -152,6 +152,19 @@ class Training:
 
     # --- judges -----------------------------------------------------------------------------------
 
+    def recorded(self) -> int:
+        """The step of the newest checkpoint that the log has, as its agent put it beside it."""
+        found = self.folder.glob("checkpoints/train/attempt-*/step-*.recorded")
+        return max((int(path.name[5:-9]) for path in found), default=0)
+
+    def wait_until_recorded(self, step: int) -> int:
+        """Until the log has a checkpoint of a later step; its step."""
+        deadline = time.monotonic() + 180
+        while (newest := self.recorded()) <= step:
+            assert time.monotonic() < deadline, f"nothing was recorded after step {newest}"
+            time.sleep(0.05)
+        return newest
+
     def attempts(self) -> list[int]:
         """The attempts that did steps."""
         return sorted({step.attempt for step in self.steps()})

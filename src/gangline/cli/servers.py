@@ -28,12 +28,12 @@ from gangline.cli.progress import Progress
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+_HELP_OF_BUS: Final = "The log: kafka://host:port or postgres://… (GANGLINE_BUS)."
 _BUS: Final = click.option(
-    "--bus",
-    callback=bus_url,
-    envvar="GANGLINE_BUS",
-    required=True,
-    help="The log: kafka://host:port or postgres://… (GANGLINE_BUS).",
+    "--bus", callback=bus_url, envvar="GANGLINE_BUS", required=True, help=_HELP_OF_BUS
+)
+_BUS_TO_RUN: Final = click.option(
+    "--bus", callback=bus_url, envvar="GANGLINE_BUS", help=_HELP_OF_BUS
 )
 _CELL: Final = click.option(
     "--cell", envvar="GANGLINE_CELL", default="main", show_default=True, help="Which cell."
@@ -217,7 +217,8 @@ class _Seconds(click.ParamType[float]):
 
 
 @click.command("agent")
-@bus_options
+@_BUS_TO_RUN
+@_CELL
 @click.option("--node", default=socket.gethostname, help="The node's name. [default: this host's]")
 @click.option(
     "--dir",
@@ -332,6 +333,8 @@ def command_agent(
     if fields.pop("public_key"):
         _print_public_key(own)
         return
+    if not fields["bus"]:
+        raise click.UsageError("Missing option '--bus' (GANGLINE_BUS)")
     _log_json("agent", node=node)
     run_agent(
         AgentSettings(
