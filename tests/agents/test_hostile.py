@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,13 +16,17 @@ import pytest
 from gangline.agents import plan as files
 from gangline.agents import procfs
 from gangline.agents.private import PrivateError, open_private
-from gangline.events.facts import MemberExited
+from gangline.events.batch import MemberPhase
+from gangline.events.facts import MemberExited, MemberReady, MemberStarted
 from gangline.events.spec import Private
 from tests.agents import make
 from tests.agents.cell import wait_for
+from tests.agents.test_kill import Station, station
 
 if TYPE_CHECKING:
     from tests.agents.cell import Cell
+
+__all__ = ["station"]
 
 FORKS_FASTER_THAN_IT_CAN_BE_LISTED = (
     sys.executable,
@@ -46,6 +51,8 @@ for _ in range(6):
 time.sleep(300)
 """,
 )
+
+FLOOD = ("sh", "-c", "trap '' TERM; while :; do head -c 1000000 /dev/zero; done")
 
 
 def folder(cell: Cell) -> Path:
@@ -77,6 +84,37 @@ def test_whoever_forks_is_killed_to_the_last(cell: Cell, command: tuple[str, ...
 
     assert ended.reason in {"stopped", "exited"}
     assert procfs.with_token(mark) == []
+
+
+def test_the_hostile_are_killed_to_the_last_though_their_agent_dies(station: Station) -> None:
+    """Killed again and again among them, it finds all of them, and stops each as it was told."""
+    orders = [
+        make.member(f"job{at}", gpus=(at,), spec=make.spec(command))
+        for at, command in enumerate((FORKS_FASTER_THAN_IT_CAN_BE_LISTED, MANY_LEVELS_DEEP, FLOOD))
+    ]
+    station.assign(*orders)
+    ready = [station.wait(MemberReady, order.job) for order in orders]
+    runs = [
+        replace(order, phase=MemberPhase.RUN, address=meet.address, port=meet.port)
+        for order, meet in zip(orders, ready, strict=True)
+    ]
+    station.assign(*runs)
+    for run in runs:
+        station.wait(MemberStarted, run.job)
+    marks = [station.token(run.job) for run in runs]
+
+    for _ in range(2):
+        station.down()
+        station.up()
+    station.assign(
+        *(replace(run, phase=MemberPhase.STOP, grace_ms=500, stop_cause="x") for run in runs)
+    )
+    station.down()
+    station.up()
+
+    for run in runs:
+        assert station.ended(run.job).reason in {"stopped", "exited"}
+    assert [procfs.with_token(mark) for mark in marks] == [[], [], []]
 
 
 def test_output_without_end_does_not_fill_the_disk(cell: Cell) -> None:

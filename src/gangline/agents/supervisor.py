@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 TICK_MS: Final = 1000
 KILL_TICK_MS: Final = 50
 MOST_STOPS: Final = 50
-MOST_REAPED: Final = 1000
+MOST_REAP_MS: Final = 200
 FAILURE_TERM_MS: Final = 5_000
 FAILURE_KILL_MS: Final = 10_000
 LEFTOVER_KILL_MS: Final = 2_000
@@ -136,6 +136,7 @@ class Supervisor:
     def run(self, wake: int) -> files.Result:
         """Until nothing is left of the attempt. wake: readable after every signal."""
         while True:
+            self._kill_whole()
             self._reap()
             self._read_order()
             now = procfs.boot_ms()
@@ -152,6 +153,12 @@ class Supervisor:
                 self._put(*self._unwritten.popitem())
             self._wait(wake, now)
 
+    def _kill_whole(self) -> None:
+        """If it is time, kill what needs no list: a fork bomb makes that long."""
+        if procfs.boot_ms() >= self._kill_ms:
+            cgroups.kill(self._plan.cgroup)
+            procfs.kill_groups(self._leaders)
+
     def _wait(self, wake: int, now: int) -> None:
         due = min(t for t in (self._term_ms, self._kill_ms, _NEVER) if t > now or t == _NEVER)
         timeout = min(TICK_MS, due - now)
@@ -165,8 +172,6 @@ class Supervisor:
         """Signal or kill, if it is time."""
         if now >= self._kill_ms:
             self._killed_ranks = self._killed_ranks or not self._all_ranks_gone()
-            cgroups.kill(self._plan.cgroup)
-            procfs.kill_groups(self._leaders)
             procfs.send_all(self._stopped(mine), signal.SIGKILL, still=self._is_mine)
             if now >= self._kill_ms + self._plan.stuck_ms and not self._stuck:
                 self._stuck = True
@@ -213,8 +218,9 @@ class Supervisor:
     # --- who is left -----------------------------------------------------------------------------
 
     def _reap(self) -> None:
-        """Some of the dead; not all, as who forks fast enough would keep us here for ever."""
-        for _ in range(MOST_REAPED):
+        """The dead, for a while: who forks fast enough would keep us here for ever."""
+        until_ms = procfs.boot_ms() + MOST_REAP_MS
+        while procfs.boot_ms() < until_ms:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
