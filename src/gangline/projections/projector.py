@@ -199,6 +199,11 @@ class Session:
             self.look()
 
     @property
+    def server_pid(self) -> int:
+        """The process of the database server that works for it."""
+        return self._connection.info.backend_pid
+
+    @property
     def next_offset(self) -> int:
         """Before this offset all views have read everything."""
         return min(lane.next_offset for lane in self.lanes)
