@@ -95,7 +95,7 @@ MEMBERS: list[tuple[Any, Refusal]] = [
     (f.MemberExited(node="n0", job="j", attempt=7, code=0), Refusal.OLD_ATTEMPT),
     (f.MemberExited(node="n2", job="j", attempt=1, code=0), Refusal.NOT_ITS_MEMBER),
     (f.MemberStarted(node="n0", job="j", attempt=7), Refusal.OLD_ATTEMPT),
-    (f.MemberStarted(node="n0", job="ghost", attempt=1), Refusal.OLD_ATTEMPT),
+    (f.MemberStarted(node="n0", job="ghost", attempt=1), Refusal.NO_SUCH_JOB),
     (f.CheckpointStarted(node="n0", job="j", attempt=7, step=1), Refusal.OLD_ATTEMPT),
     (
         f.CheckpointSaved(node="n0", job="j", attempt=1, step=1, path="/c", productive_ms=1),

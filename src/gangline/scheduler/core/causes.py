@@ -8,28 +8,36 @@ jobs at once, for all others at most once in `cause_interval`.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
-from contextlib import contextmanager
-from heapq import nsmallest
 from operator import itemgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 from gangline.events import decisions as d
 from gangline.events.decisions import Certificate, WaitCause
-from gangline.scheduler.core import claims, quota, rights
-from gangline.scheduler.core.entities import Job, Node, Reservation
+from gangline.scheduler.core import quota, remedies, rights
+from gangline.scheduler.core.entities import Job, Reservation
 from gangline.scheduler.core.fit import shape_of
 from gangline.scheduler.core.fleet import Shape
 from gangline.scheduler.core.lifecycle import Phase
-from gangline.scheduler.core.names import are, gpus_in_words
+from gangline.scheduler.core.names import are, gpus_in_words, some
 from gangline.scheduler.core.order import Order
+from gangline.scheduler.core.remedies import Change
 from gangline.scheduler.core.state import State
 from gangline.scheduler.core.turn import Turn
 
-Answer = tuple[WaitCause, str]
-MOST_NAMED: Final = 3
 PATIENCE: Final = 10
 """After so many intervals the causes are brought up to date in any step."""
+
+
+NO_CHANGE: Final = Change("")
+
+
+class Answer(NamedTuple):
+    """Why a job waits. binding: what exactly stands in the way. change: what would start it."""
+
+    cause: WaitCause
+    text: str
+    binding: str = ""
+    change: Change = NO_CHANGE
 
 
 def explain(turn: Turn, job: Job, order: Order) -> Answer:
@@ -39,39 +47,45 @@ def explain(turn: Turn, job: Job, order: Order) -> Answer:
     if own is not None:
         return own
     if state.has_claim(job.id):
-        leaving = _some(list(state.reservations[job.id].victims)) or "its place"
-        return WaitCause.CAPACITY, f"needs {gpus_in_words(job.gpus)}; {leaving} is leaving for it"
+        leaving = some(list(state.reservations[job.id].victims)) or "its place"
+        needs = gpus_in_words(job.gpus)
+        text = f"needs {needs}; {leaving} is leaving for it"
+        return Answer(WaitCause.CAPACITY, text, "its victims' grace")
     stopped = quota.barrier(state, job.spec.team, job.gpus, preemptible=job.spec.preemptible)
     if stopped is not None:
-        return WaitCause.BORROW_LIMIT, _limit_text(job, stopped)
+        return _limited(job, stopped)
     return _room(turn, job, order)
 
 
 def _own(state: State, job: Job) -> Answer | None:
     """A cause that lies with the job itself, whatever room there is."""
     if job.phase is not Phase.QUEUED:
-        return WaitCause.STARTING, f"attempt {job.attempt} is {job.phase.name.lower()}"
+        return Answer(WaitCause.STARTING, f"attempt {job.attempt} is {job.phase.name.lower()}")
     if job.waiting_for:
         missing = [a for a in job.spec.after if not state.succeeded(a)]
-        return WaitCause.DEPENDENCY, f"waits for the success of {_some(missing)}"
+        return Answer(WaitCause.DEPENDENCY, f"waits for the success of {some(missing)}")
     if job.held_by:
-        return WaitCause.HOLD, f"held by {job.held_by}: {job.held_why or 'no reason given'}"
+        why = job.held_why or "no reason given"
+        return Answer(WaitCause.HOLD, f"held by {job.held_by}: {why}; starts when it is released")
     if job.not_before_ms:
-        return WaitCause.HOLD, "backed off: its program fails soon after each start"
+        return Answer(WaitCause.HOLD, "backed off: its program fails soon after each start")
     return None
 
 
-def _limit_text(job: Job, stopped: quota.Barrier) -> str:
+def _limited(job: Job, stopped: quota.Barrier) -> Answer:
     what = {
         "guarantee": "its guarantee, which a preemptible=no job may not exceed, is",
         "borrow": "its guarantee and borrow limit are",
         "lend": "what the others lend leaves",
     }[stopped.kind]
     over = stopped.used + job.gpus - stopped.most
-    return (
+    change = f"starts when {over} of them {'is' if over == 1 else 'are'} released"
+    text = (
         f"needs {gpus_in_words(job.gpus)}; team {stopped.team} uses {stopped.used} and {what} "
-        f"{stopped.most}; starts when {over} of them {'is' if over == 1 else 'are'} released"
+        f"{stopped.most}; {change}"
     )
+    binding = f"{stopped.kind} limit of team {stopped.team}"
+    return Answer(WaitCause.BORROW_LIMIT, text, binding, Change(change, gpus=over))
 
 
 def _room(turn: Turn, job: Job, order: Order) -> Answer:
@@ -81,49 +95,55 @@ def _room(turn: Turn, job: Job, order: Order) -> Answer:
     tree = state.tree_for(shape.selector)
     free = tree.root.free
     if tree.fits(shape):
-        return WaitCause.RESERVATION, _reserved_text(turn, job, free)
+        return _reserved(turn, job, order, free=free)
     held_back, by = _held_back(turn, job, order)
-    if _fits_with(state, shape, held_back):
-        return WaitCause.FAIR_SHARE, (
-            f"needs {gpus_in_words(job.gpus)}; {are(free)} free, and {_some(by)} before it in "
+    if remedies.fits_with(state, shape, held_back):
+        text = (
+            f"needs {gpus_in_words(job.gpus)}; {are(free)} free, and {some(by)} before it in "
             "order takes the place"
         )
-    if _fits_with(state, shape, turn.remember("claimed", lambda: _claimed(state))):
-        return WaitCause.RESERVATION, _reserved_text(turn, job, free)
-    if _fits_with(state, shape, turn.remember("all well", lambda: _all_well(state))):
-        return WaitCause.NODES_UNHEALTHY, (
+        return Answer(WaitCause.FAIR_SHARE, text, f"order: {some(by)}")
+    if remedies.fits_with(state, shape, turn.remember("claimed", lambda: _claimed(state))):
+        return _reserved(turn, job, order, free=free)
+    if remedies.fits_with(
+        state, shape, turn.remember("all well", lambda: remedies.all_well(state))
+    ):
+        change = remedies.back_in_service(turn, shape)
+        text = (
             f"needs {gpus_in_words(job.gpus)}; {are(free)} free, and it would fit if the nodes "
-            "and GPUs that are out of service were well"
+            f"and GPUs that are out of service were well; {change.text}"
         )
+        return Answer(WaitCause.NODES_UNHEALTHY, text, "nodes out of service", change)
     return _shape_or_count(turn, job, shape, free=free, order=order)
-
-
-def _fits_with(state: State, shape: Shape, more: dict[str, int]) -> bool:
-    """Whether a shape that does not fit would, with these GPUs free too."""
-    if not more:
-        return False
-    with _as_if(state, more):
-        return state.tree_for(shape.selector).fits(shape)
 
 
 def _shape_or_count(turn: Turn, job: Job, shape: Shape, *, free: int, order: Order) -> Answer:
     """Not enough GPUs, or enough but not in the shape that it requires."""
-    state = turn.state
     reclaimable = 0
-    if rights.may_claim(state, job):
+    later: Change | None = None
+    if rights.may_claim(turn.state, job):
         reclaimable = rights.Reach(turn, job, protects=False).everybody()
-        shaped = bool(shape.level or shape.per_node)
-        if shaped and free + reclaimable >= job.gpus:
-            search = claims.Search(turn, job, shape, order)
-            search.ignore_protection = True
-            if search.best() is None:
-                return WaitCause.TOPOLOGY, _shape_text(job, shape, free + reclaimable)
-    elif (shape.level or shape.per_node) and free >= job.gpus:
-        return WaitCause.TOPOLOGY, _shape_text(job, shape, free)
-    return WaitCause.CAPACITY, (
+        if free + reclaimable >= job.gpus:
+            later = remedies.may_evict_later(turn, job, shape, order)
+    shaped = bool(shape.level or shape.per_node)
+    enough = free + reclaimable >= job.gpus
+    change = remedies.more_room(turn, job, shape, order)
+    held = remedies.holders(turn, shape, change.within)
+    if later is not None and later.text:
+        change = later
+    if shaped and enough and later is None:
+        text = f"{_shape_text(job, shape, free + reclaimable)}; {change.text}{held}"
+        return Answer(WaitCause.TOPOLOGY, text, f"shape: {_shape_words(shape)}", change)
+    text = (
         f"needs {gpus_in_words(job.gpus)}; {are(free)} free and {reclaimable} may be reclaimed; "
-        f"starts when {max(1, job.gpus - free)} more are released{_holders(turn)}"
+        f"{change.text}{held}"
     )
+    return Answer(WaitCause.CAPACITY, text, "free GPUs", change)
+
+
+def _shape_words(shape: Shape) -> str:
+    where = f"within one {shape.level}" if shape.level else "in the shape it asks for"
+    return f"{shape.per_node} on each node {where}" if shape.per_node else where
 
 
 def _shape_text(job: Job, shape: Shape, within_reach: int) -> str:
@@ -135,27 +155,17 @@ def _shape_text(job: Job, shape: Shape, within_reach: int) -> str:
     )
 
 
-def _holders(turn: Turn) -> str:
-    """Who holds most."""
-    return turn.remember("holders", lambda: _largest(turn.state))
-
-
-def _largest(state: State) -> str:
-    largest = nsmallest(MOST_NAMED, state.holding.values(), key=lambda j: (-j.gpus, j.number))
-    named = ", ".join(f"{job.id} ({job.gpus})" for job in largest)
-    return f"; most is held by {named}" if named else ""
-
-
-def _reserved_text(turn: Turn, job: Job, free: int) -> str:
+def _reserved(turn: Turn, job: Job, order: Order, *, free: int) -> Answer:
+    """What it needs is kept for others."""
+    change = remedies.shorter_limit(turn, job, order)
+    needs = f"needs {gpus_in_words(job.gpus)}; {are(free)} free, but what it needs of them is"
+    if change.text:
+        for_whom = change.kept_for
+        text = f"{needs} kept for {for_whom}; {change.text}"
+        return Answer(WaitCause.RESERVATION, text, f"kept for {for_whom}", change)
     names = [r.job for r in turn.state.reservations.values() if r.job != job.id]
-    for_whom = f"kept for {_some(names)}" if names else "kept for an announced maintenance"
-    needs = gpus_in_words(job.gpus)
-    return f"needs {needs}; {are(free)} free, but what it needs of them is {for_whom}"
-
-
-def _some(names: list[str]) -> str:
-    shown = ", ".join(names[:MOST_NAMED])
-    return shown + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
+    for_whom = some(names) if names else "an announced maintenance"
+    return Answer(WaitCause.RESERVATION, f"{needs} kept for {for_whom}", f"kept for {for_whom}")
 
 
 # --- kinder fleets --------------------------------------------------------------------------------
@@ -200,26 +210,6 @@ def _held_by(state: State, claims_ahead: list[Reservation]) -> tuple[dict[str, i
     return masks, [claim.job for claim in claims_ahead]
 
 
-def _all_well(state: State) -> dict[str, int]:
-    """What every node would have free if it were well, open, and none of its GPUs bad."""
-    return {name: node.all & ~(node.used | node.claimed) for name, node in state.ill.items()}
-
-
-@contextmanager
-def _as_if(state: State, more: dict[str, int]) -> Iterator[None]:
-    """The fleet with these GPUs free too."""
-    before: list[tuple[Node, int]] = []
-    for name, mask in more.items():
-        node = state.nodes[name]
-        before.append((node, node.avail))
-        state.set_avail(node, node.avail | mask)
-    try:
-        yield
-    finally:
-        for node, avail in before:
-            state.set_avail(node, avail)
-
-
 # --- keeping the record ---------------------------------------------------------------------------
 
 
@@ -258,14 +248,18 @@ def _tell(turn: Turn, jobs: list[Job], order: Order) -> None:
             answer = explain(turn, job, order)
             if not has_own:
                 same[key] = answer
-        if (job.cause, job.cause_text) != (str(answer[0]), answer[1]):
+        if (job.cause, job.cause_text) != (str(answer.cause), answer.text):
             told.setdefault(answer, []).append(job.id)
-    for (cause, text), names in told.items():
+    for answer, names in told.items():
         turn.decide(
             d.WaitCauseChanged(
                 jobs=tuple(names),
-                cause=cause,
-                text=text,
-                certificate=Certificate(policy_version=turn.state.cell.policy_version),
+                cause=answer.cause,
+                text=answer.text,
+                certificate=Certificate(
+                    binding=answer.binding,
+                    alternative=answer.change.text,
+                    policy_version=turn.state.cell.policy_version,
+                ),
             )
         )

@@ -21,6 +21,7 @@ from gangline.scheduler.core.assumed import grace_ms, protected_until_ms, run_ms
 from gangline.scheduler.core.entities import Job, Reservation
 from gangline.scheduler.core.fleet import Domain, Place, Shape, bits, mask_of, take_bits
 from gangline.scheduler.core.keeping import Keeping, ends_ms
+from gangline.scheduler.core.names import gpus_in_words
 from gangline.scheduler.core.order import Order
 from gangline.scheduler.core.policy import HOUR
 from gangline.scheduler.core.rights import (
@@ -48,11 +49,12 @@ class Victim(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """Victims and the place that their leaving makes."""
+    """Victims and the place that their leaving makes, and the best other choice in words."""
 
     cost: tuple[int, ...]
     victims: tuple[Victim, ...]
     place: Place
+    rejected: str = ""
 
 
 def lost_gpu_ms(victim: Job, now_ms: int) -> int:
@@ -149,6 +151,7 @@ class Search:
             back = mask_of(seat.gpus) & node.usable & ~node.claimed
             self.state.set_avail(node, node.avail | back)
         self._use(job, -job.gpus)
+        self.keeping.leave(job)
 
     def unfree(self, job: Job) -> None:
         """As if it were in again."""
@@ -157,6 +160,7 @@ class Search:
             if node is not None and node.usable:
                 self.state.set_avail(node, node.avail & ~mask_of(seat.gpus))
         self._use(job, job.gpus)
+        self.keeping.return_(job)
 
     def _use(self, job: Job, gpus: int) -> None:
         self._rights.clear()
@@ -199,8 +203,12 @@ class Search:
             if choice is not None and len(inside) <= FEW:
                 choice = self._exact(domain, inside, choice)
             if choice is not None:
-                choices.append(choice)
-        return min(choices, key=lambda choice: choice.cost) if choices else None
+                choices.append((choice, domain))
+        if not choices:
+            return None
+        choices.sort(key=lambda found: found[0].cost)
+        rejected = _in_words(*choices[1]) if len(choices) > 1 else "no other domain gives its place"
+        return choices[0][0]._replace(rejected=rejected)
 
     def _domains(self, candidates: list[Victim]) -> list[tuple[Domain | None, list[Victim]]]:
         """Where to look.
@@ -292,6 +300,14 @@ class Search:
         return descend(0, best)
 
 
+def _in_words(choice: Choice, domain: Domain | None) -> str:
+    """A choice that was not taken."""
+    evicted = [victim.job for victim in choice.victims if victim.cause]
+    gangs = "1 gang" if len(evicted) == 1 else f"{len(evicted)} gangs"
+    where = f"{domain.level} {'/'.join(domain.path)}" if domain else "the fleet"
+    return f"{gangs} of {gpus_in_words(sum(job.gpus for job in evicted))} in {where}"
+
+
 def cost_of(victims: list[Victim]) -> tuple[int, ...]:
     """What evicting them costs, class by class from the highest: GPU-time lost, GPUs, jobs."""
     costs = [[0, 0, 0] for _ in JobClass]
@@ -344,6 +360,7 @@ def _evict(turn: Turn, job: Job, choice: Choice) -> None:
     certificate = Certificate(
         binding="cheapest victims of a proven place",
         tie=str(choice.cost),
+        alternative=choice.rejected,
         policy_version=state.cell.policy_version,
     )
     for victim in choice.victims:

@@ -136,7 +136,7 @@ def node_withdrawn(turn: Turn, fact: Fact, body: f.NodeWithdrawn) -> None:
             gangs.end_member(turn, job, node.name, presumed=True)
             gangs.after_end(turn, job)
     for name in list(turn.state.reserved_on.get(node.name, ())):
-        turn.decide(d.ReservationReleased(job=name, why="fault"))
+        turn.decide(d.ReservationReleased(job=name, why="withdrawn"))
     turn.decide(d.NodeDropped(node=node.name, why=body.why))
 
 
@@ -155,6 +155,9 @@ def service_asked(
     deadline_ms = 0
     if isinstance(body, f.DrainRequested) and body.deadline_ms is not None:
         deadline_ms = max(1, fact.appended_ms + min(body.deadline_ms, policy.LONGEST))
+    if service is node.service is Service.DRAINING and deadline_ms == node.deadline_ms:
+        turn.refuse(fact, Refusal.ALREADY_SO)
+        return
     turn.decide(
         d.NodeServiceChanged(
             node=node.name,

@@ -36,6 +36,16 @@ class Domain:
     children: list[Domain] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
 
+    @property
+    def path(self) -> tuple[str, ...]:
+        """Its name and those of the domains above it, outermost first, without the root."""
+        path: list[str] = []
+        at: Domain | None = self
+        while at is not None and at.parent is not None:
+            path.append(at.name)
+            at = at.parent
+        return tuple(reversed(path))
+
 
 class Shape(NamedTuple):
     """What a gang needs of the tree. per_node: exactly so many on each node, 0 for any split.
@@ -198,7 +208,7 @@ class Tree:
         domain = top
         while domain.children:
             domain = min(
-                (c for c in domain.children if _with_exactly(c, exact)),
+                (c for c in domain.children if _withexactly(c, exact)),
                 key=lambda c: (c.free, c.index),
             )
         node = min(
@@ -285,7 +295,7 @@ class Tree:
             if now > covers:
                 heappush(heap, (now, free, index))
                 continue
-            part = {f: min(n, _exactly(child, f)) for f, n in left.items() if n}
+            part = {f: min(n, exactly(child, f)) for f, n in left.items() if n}
             found += self._nodes_of(child, {f: n for f, n in part.items() if n})
             for size, count in part.items():
                 left[size] -= count
@@ -306,19 +316,20 @@ def _by_rank(part: tuple[Node, int]) -> tuple[int, ...]:
     return part[0].rank
 
 
-def _exactly(domain: Domain, free: int) -> int:
+def exactly(domain: Domain, free: int) -> int:
+    """How many nodes of a domain have exactly so many GPUs free."""
     at_least = domain.at_least
     if free >= len(at_least):
         return 0
     return at_least[free] - (at_least[free + 1] if free + 1 < len(at_least) else 0)
 
 
-def _with_exactly(domain: Domain, free: int) -> bool:
-    return _exactly(domain, free) > 0
+def _withexactly(domain: Domain, free: int) -> bool:
+    return exactly(domain, free) > 0
 
 
 def _covers(domain: Domain, plan: dict[int, int]) -> int:
-    return sum(free * min(n, _exactly(domain, free)) for free, n in plan.items() if n)
+    return sum(free * min(n, exactly(domain, free)) for free, n in plan.items() if n)
 
 
 def _node_plan(at_least: list[int], gpus: int) -> tuple[dict[int, int], int, int]:

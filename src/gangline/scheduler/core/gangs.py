@@ -35,9 +35,12 @@ _MOST_DOUBLINGS: Final = 20
 HOLDING: Final = (Phase.STARTING, Phase.RUNNING, Phase.STOPPING)
 
 
-def member_of(
-    turn: Turn, fact: Fact, body: f.MemberReady | f.MemberExited | f.CheckpointSaved
-) -> Job | None:
+MemberFact = (
+    f.MemberReady | f.MemberStarted | f.MemberExited | f.CheckpointStarted | f.CheckpointSaved
+)
+
+
+def member_of(turn: Turn, fact: Fact, body: MemberFact) -> Job | None:
     """The job whose present attempt has a live member on that node.
 
     Refused, and None, otherwise.
@@ -98,16 +101,12 @@ def start(turn: Turn, job: Job) -> None:
 
 def member_started(turn: Turn, fact: Fact, body: f.MemberStarted) -> None:
     """Nothing follows: GangStarted has said it already."""
-    job = turn.state.jobs.get(body.job)
-    if job is None or job.attempt != body.attempt:
-        turn.refuse(fact, Refusal.OLD_ATTEMPT)
+    member_of(turn, fact, body)
 
 
 def checkpoint_started(turn: Turn, fact: Fact, body: f.CheckpointStarted) -> None:
     """Nothing follows until it is saved."""
-    job = turn.state.jobs.get(body.job)
-    if job is None or job.attempt != body.attempt:
-        turn.refuse(fact, Refusal.OLD_ATTEMPT)
+    member_of(turn, fact, body)
 
 
 def checkpoint_saved(turn: Turn, fact: Fact, body: f.CheckpointSaved) -> None:

@@ -27,12 +27,13 @@ from gangline.scheduler.core.turn import Turn
 class Bound(NamedTuple):
     """What binds a job.
 
-    ahead: how many of the plans in order are for jobs before it. starting: how many of all plans
-    begin before it is out. own: itself, if it has a plan. windows: nodes with a maintenance in its
-    time.
+    ahead: of how many plans in order all bind it. firm: of how many those that are firm do.
+    starting: how many of all plans begin before it is out. own: itself, if it has a plan. windows:
+    nodes with a maintenance in its time.
     """
 
     ahead: int
+    firm: int
     starting: int
     own: str
     windows: tuple[str, ...]
@@ -46,7 +47,7 @@ class PlansInOrder(NamedTuple):
     starts: list[int]
 
 
-NOTHING: Final = Bound(0, 0, "", ())
+NOTHING: Final = Bound(0, 0, 0, "", ())
 
 
 def ends_ms(state: State, job: Job, now_ms: int) -> int:
@@ -80,10 +81,30 @@ class Keeping:
         self.end_ms = turn.now_ms + run_ms(self.state.cell.policy, job)
         self._kept: dict[str, int] | None = None
         self._bound = NOTHING
+        self._gone: dict[str, Job] = {}
+        self._more: dict[str, int] = {}
 
-    def ahead(self, reservation: Reservation) -> bool:
-        """Whether the one it is for stands before the job in order."""
-        return self.order.key(self.state.jobs[reservation.job]) < self.mine
+    def binds(self, reservation: Reservation) -> bool:
+        """Whether the job has to keep off a plan: of a job before it, or a firm one.
+
+        A large gang past its bound keeps off the firm plans of those before it only.
+        """
+        firm = reservation.kind == "firm"
+        if firm and not past_bound(self.mine):
+            return True
+        ahead = self.order.key(self.state.jobs[reservation.job]) < self.mine
+        return ahead and (firm or not past_bound(self.mine))
+
+    def binding(self) -> list[Reservation]:
+        """The plans that keep something from the job now, in order."""
+        return [
+            plan
+            for plan in plans_in_order(self.turn, self.order).plans
+            if plan.job != self.job.id
+            and plan.start_ms < self.end_ms
+            and self.binds(plan)
+            and kept_for(self.state, plan, self.turn.now_ms)
+        ]
 
     def kept(self) -> dict[str, int]:
         """How many GPUs the job must leave alone on each node; nodes that are not named: none.
@@ -93,7 +114,54 @@ class Keeping:
         if self._kept is None:
             self._bound = self._find_bound()
             self._kept = kept_by(self.turn, self.order, self._bound)
-        return self._kept
+        return {**self._kept, **self._more} if self._more else self._kept
+
+    # --- what if ----------------------------------------------------------------------------------
+
+    def leave(self, gang: Job) -> None:
+        """As if a gang left for the job: what plans expect of the gang's end comes no more."""
+        self._gone[gang.id] = gang
+        self._count_again(gang)
+
+    def return_(self, gang: Job) -> None:
+        """As if it stayed."""
+        del self._gone[gang.id]
+        self._count_again(gang)
+
+    def _count_again(self, gang: Job) -> None:
+        for seat in gang.seats:
+            if seat.node not in self.state.reserved_on:
+                continue
+            self._more.pop(seat.node, None)
+            more = self._lacking(self.state.nodes[seat.node])
+            if more:
+                self._more[seat.node] = self.kept().get(seat.node, 0) + more
+
+    def _lacking(self, node: Node) -> int:
+        """GPUs that plans which bind the job lack on a node when all that are gone do not come."""
+        lacking = 0
+        for name in self.state.reserved_on[node.name]:
+            plan = self.state.reservations[name]
+            own = name == self.job.id or plan.kind == "claim"
+            if own or plan.start_ms >= self.end_ms or not self.binds(plan):
+                continue
+            leaving, _ = _leaving(self.state, node, self.turn.now_ms, by_ms=plan.start_ms)
+            come = leaving - self._gone_by(node, plan.start_ms)
+            for seat in plan.seats:
+                if seat.node == node.name:
+                    lacking += max(0, seat.gpus - come) - max(0, seat.gpus - leaving)
+        return lacking
+
+    def _gone_by(self, node: Node, by_ms: int) -> int:
+        """GPUs of the node that gangs which are gone would have left by then."""
+        return sum(
+            len(gang.seats[index].gpus)
+            for name, index in node.gangs.items()
+            if (gang := self._gone.get(name)) is not None
+            and ends_ms(self.state, gang, self.turn.now_ms) <= by_ms
+        )
+
+    # --- what stands ------------------------------------------------------------------------------
 
     def _find_bound(self) -> Bound:
         """Of the plans sorted by order: how many are ahead; and of all starts: how many before."""
@@ -107,8 +175,7 @@ class Keeping:
             if (node := self.state.nodes.get(name)) and in_window(node, now_ms, self.end_ms)
         )
         own = self.job.id if self.job.id in self.state.reservations else ""
-        ahead = bisect_left(plans.keys, self.mine)
-        return Bound(ahead, bisect_left(plans.starts, self.end_ms), own, windows)
+        return bound_of(plans, self.mine, self.end_ms)._replace(own=own, windows=windows)
 
     def allows(self, place: Place) -> bool:
         """Whether the place leaves alone what is kept."""
@@ -151,6 +218,24 @@ class Keeping:
                 tree.count(node, free)
 
 
+def past_bound(key: OrderKey) -> bool:
+    """Whether a key is that of a large gang which has waited for longer than its bound."""
+    return not key[1]
+
+
+def bound_of(plans: PlansInOrder, key: OrderKey, end_ms: int) -> Bound:
+    """What binds a job of this key, that has no plan itself and is out at `end_ms` at the latest.
+
+    Everybody keeps off firm plans and off those of jobs before it, but a large gang past its bound
+    only off what is both.
+    """
+    starting = bisect_left(plans.starts, end_ms)
+    ahead = bisect_left(plans.keys, key)
+    if past_bound(key):
+        return Bound(0, ahead, starting, "", ())
+    return Bound(ahead, len(plans.keys), starting, "", ())
+
+
 def kept_by(turn: Turn, order: Order, bound: Bound) -> dict[str, int]:
     """What plans and maintenance keep on each node; remembered until the next decision."""
     return turn.remember(bound, lambda: _kept_by(turn, order, bound))
@@ -161,7 +246,7 @@ def _kept_by(turn: Turn, order: Order, bound: Bound) -> dict[str, int]:
     kept: dict[str, int] = {}
     in_order = plans_in_order(turn, order)
     for index, reservation in enumerate(in_order.plans):
-        binds = index < bound.ahead or reservation.kind == "firm"
+        binds = index < (bound.firm if reservation.kind == "firm" else bound.ahead)
         if not binds or reservation.job == bound.own:
             continue
         if bisect_left(in_order.starts, reservation.start_ms) >= bound.starting:

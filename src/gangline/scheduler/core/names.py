@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 from gangline.events.spec import MAX_NAME_CHARACTERS
+
+MOST_NAMED: Final = 3
+UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))
 
 
 def is_name(text: str) -> bool:
@@ -22,3 +28,23 @@ def gpus_in_words(count: int) -> str:
 def are(count: int) -> str:
     """`1 is`, `8 are`."""
     return f"{count} is" if count == 1 else f"{count} are"
+
+
+def has_or_have(count: int) -> str:
+    """`has` for one, `have` for several."""
+    return "has" if count == 1 else "have"
+
+
+def some(names: Sequence[str]) -> str:
+    """The first few names, and how many more."""
+    shown = ", ".join(names[:MOST_NAMED])
+    return shown + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
+
+
+def duration_in_words(ms: int) -> str:
+    """`1h50m`, `30s`."""
+    words = ""
+    for unit, size in UNITS:
+        count, ms = divmod(ms, size)
+        words += f"{count}{unit}" if count else ""
+    return words or "0s"

@@ -30,17 +30,30 @@ MOST_TRIES = 64
 
 
 def drop_stale(turn: Turn) -> None:
-    """Let go of plans whose time has come or whose nodes are gone or out."""
+    """Let go of plans whose time has come or whose nodes are gone or out.
+
+    A firm plan whose time has come binds until its gang has been asked, as others are asked before.
+    """
     state = turn.state
     for reservation in list(state.reservations.values()):
         if reservation.kind == "claim":
             continue
         if reservation.start_ms <= turn.now_ms:
-            turn.decide(d.ReservationReleased(job=reservation.job, why="expired"))
+            if reservation.kind == "firm":
+                state.answered.pop(state.jobs[reservation.job].group, None)
+            else:
+                turn.decide(d.ReservationReleased(job=reservation.job, why="expired"))
         elif state.plans_doubted and not _stands(state, reservation):
             turn.decide(d.ReservationReleased(job=reservation.job, why="fault"))
     state.plans_doubted = False
     _drop_last(turn)
+
+
+def drop_late(turn: Turn) -> None:
+    """Let go of firm plans whose time has come, when their gangs were asked and have no other."""
+    for reservation in list(turn.state.reservations.values()):
+        if reservation.kind == "firm" and reservation.start_ms <= turn.now_ms:
+            turn.decide(d.ReservationReleased(job=reservation.job, why="expired"))
 
 
 def _drop_last(turn: Turn) -> None:
@@ -95,7 +108,8 @@ def _due(turn: Turn, old: Reservation, *, firm: bool) -> bool:
     """Whether a plan is to be made again, which is then decided even if it comes out the same."""
     if firm and old.kind != "firm":
         return True
-    return old.disturbed and turn.now_ms >= turn.state.again_ms(old)
+    late = old.start_ms <= turn.now_ms
+    return late or (old.disturbed and turn.now_ms >= turn.state.again_ms(old))
 
 
 def among_first(turn: Turn, job: Job, order: Order) -> bool:
@@ -149,7 +163,7 @@ class Sweep:
             if reservation.job == self.job.id:
                 continue
             claim = reservation.kind == "claim"
-            if not claim and reservation.kind != "firm" and not keeping.ahead(reservation):
+            if not claim and not keeping.binds(reservation):
                 continue
             other = self.state.jobs[reservation.job]
             parts = tuple((s.node, s.gpus) for s in reservation.seats)

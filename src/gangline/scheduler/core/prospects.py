@@ -8,7 +8,6 @@ on the group alone is remembered until the next decision, so that a look costs a
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 
 from gangline.events.spec import JobClass
@@ -17,7 +16,7 @@ from gangline.scheduler.core.assumed import run_ms
 from gangline.scheduler.core.entities import Job
 from gangline.scheduler.core.fit import shape_of
 from gangline.scheduler.core.fleet import Domain, Tree
-from gangline.scheduler.core.keeping import Bound, left_by, plans_in_order
+from gangline.scheduler.core.keeping import bound_of, left_by, plans_in_order
 from gangline.scheduler.core.keys import GroupKey
 from gangline.scheduler.core.order import Order, OrderKey
 from gangline.scheduler.core.state import State
@@ -62,7 +61,7 @@ class Prospects:
             return False
         if self.state.windowed:
             return True
-        left = self._left(group, head, bisect_left(self.plans.keys, key))
+        left = self._left(group, head, key)
         if may_take and self._tree(head).holds(left, shape_of(head)):
             return True
         return can_claim and self._claim(head, left.free)
@@ -79,10 +78,10 @@ class Prospects:
     def _tree(self, head: Job) -> Tree:
         return self.state.tree_for(shape_of(head).selector)
 
-    def _left(self, group: GroupKey, head: Job, ahead: int) -> Domain:
+    def _left(self, group: GroupKey, head: Job, key: OrderKey) -> Domain:
         """What plans leave for the one of the group that is out soonest."""
         end_ms = self.turn.now_ms + shortest_ms(self.state, group)
-        bound = Bound(ahead, bisect_left(self.plans.starts, end_ms), "", ())
+        bound = bound_of(self.plans, key, end_ms)
         return left_by(self.turn, self.order, bound, self._tree(head))
 
     def _claim(self, head: Job, free: int) -> bool:

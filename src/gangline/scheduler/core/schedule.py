@@ -26,6 +26,7 @@ from gangline.scheduler.core.keeping import Keeping
 from gangline.scheduler.core.keys import GroupKey
 from gangline.scheduler.core.order import Order
 from gangline.scheduler.core.prospects import Prospects
+from gangline.scheduler.core.rejected import runner_up
 from gangline.scheduler.core.state import State
 from gangline.scheduler.core.turn import Turn
 
@@ -41,6 +42,7 @@ def cycle(turn: Turn) -> None:
     plans.drop_stale(turn)
     while _pass(turn):
         pass
+    plans.drop_late(turn)
 
 
 def _pass(turn: Turn) -> bool:
@@ -203,25 +205,31 @@ def _free_place(turn: Turn, job: Job, shape: Shape, order: Order) -> Place | Non
 def start(turn: Turn, job: Job, place: Place, order: Order) -> None:
     """The gang holds its place from now on; its members are to make ready."""
     chosen = tuple((node.name, bits(lowest_bits(node.avail, count))) for node, count in place.parts)
-    _place(
-        turn,
-        job,
-        chosen,
-        tie=str(order.key(job)),
+    shape = shape_of(job)
+    certificate = Certificate(
         binding="lowest domain that holds it, fullest first",
+        tie=str(order.key(job)),
+        alternative=runner_up(turn.state.tree_for(shape.selector), shape, place),
+        policy_version=turn.state.cell.policy_version,
     )
+    _place(turn, job, chosen, certificate)
 
 
 def start_claim(turn: Turn, ready: Reservation) -> None:
     """All victims are out: the claimant takes exactly what was proven and kept."""
     job = turn.state.jobs[ready.job]
     chosen = tuple((seat.node, bits(seat.held)) for seat in ready.seats)
-    _place(turn, job, chosen, tie="", binding="kept for it while its victims left")
+    certificate = Certificate(
+        binding="kept for it while its victims left",
+        policy_version=turn.state.cell.policy_version,
+    )
+    _place(turn, job, chosen, certificate)
 
 
-def _place(
-    turn: Turn, job: Job, chosen: tuple[tuple[str, tuple[int, ...]], ...], *, tie: str, binding: str
-) -> None:
+Chosen = tuple[tuple[str, tuple[int, ...]], ...]
+
+
+def _place(turn: Turn, job: Job, chosen: Chosen, certificate: Certificate) -> None:
     state = turn.state
     seats = []
     rank = 0
@@ -241,9 +249,7 @@ def _place(
             level=level,
             crossed=crossed,
             borrowed=after - before,
-            certificate=Certificate(
-                binding=binding, tie=tie, policy_version=state.cell.policy_version
-            ),
+            certificate=certificate,
         )
     )
     if reserved:

@@ -405,6 +405,10 @@ class State:
         self.touch(reservation)
         self.wake(reservation.start_ms, "cycle")
         self.plans_changed += 1
+        if reservation.kind == "firm":
+            # Plans of jobs ahead, that it need not keep off, are made again around it.
+            for seat in reservation.seats:
+                self._disturb(seat.node, but=reservation.job)
         if reservation.kind == "claim":
             job = self.jobs[reservation.job]
             self.ungroup(job)
@@ -439,12 +443,15 @@ class State:
     def disturb(self, job: Job) -> None:
         """A gang came or went: plans that keep room on its nodes may be made again."""
         for seat in job.seats:
-            for name in self.reserved_on.get(seat.node, ()):
-                reservation = self.reservations[name]
-                if not reservation.disturbed:
-                    reservation.disturbed = True
-                    self.touch(reservation)
-                    self.wake(self.again_ms(reservation), "cycle")
+            self._disturb(seat.node)
+
+    def _disturb(self, node: str, *, but: str = "") -> None:
+        for name in self.reserved_on.get(node, ()):
+            reservation = self.reservations[name]
+            if not reservation.disturbed and name != but:
+                reservation.disturbed = True
+                self.touch(reservation)
+                self.wake(self.again_ms(reservation), "cycle")
 
     def again_ms(self, reservation: Reservation) -> int:
         """When a plan may be made again, if gangs came or went on its nodes."""

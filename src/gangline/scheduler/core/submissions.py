@@ -14,7 +14,7 @@ from typing import Final
 from gangline.events import decisions as d
 from gangline.events import facts as f
 from gangline.events.codec import body_of_spec
-from gangline.events.decisions import Outcome, StopCause
+from gangline.events.decisions import Certificate, Outcome, StopCause
 from gangline.events.spec import MAX_SPEC_BYTES, Spec, TopologyKind, jobs_of
 from gangline.scheduler.core import gangs
 from gangline.scheduler.core.entities import Job
@@ -138,6 +138,11 @@ def refuse_job(turn: Turn, job: Job, *, reason: str, text: str, nearest: str) ->
             text=text,
             nearest=nearest,
             submitted_ms=job.submitted_ms,
+            certificate=Certificate(
+                binding=reason,
+                alternative=nearest,
+                policy_version=turn.state.cell.policy_version,
+            ),
         )
     )
     gangs.fail_dependents(turn, job.id)
@@ -149,7 +154,12 @@ def reject(turn: Turn, job_id: str, spec: Spec, *, reason: str, text: str, fact:
     """Refuse a submission that makes no sense by itself."""
     turn.decide(
         d.JobRejected(
-            job=job_id, team=spec.team, reason=reason, text=text, submitted_ms=fact.appended_ms
+            job=job_id,
+            team=spec.team,
+            reason=reason,
+            text=text,
+            submitted_ms=fact.appended_ms,
+            certificate=Certificate(binding=reason, policy_version=turn.state.cell.policy_version),
         )
     )
     gangs.fail_dependents(turn, job_id)

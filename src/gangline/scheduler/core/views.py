@@ -64,7 +64,8 @@ def job_state(state: State, job_id: str) -> str:
 def explain(state: State, job_id: str, *, now_ms: int) -> tuple[WaitCause, str]:
     """Why a live job waits now, and the numbers; KeyError for a job that is not live."""
     turn = Turn(state, now_ms, caught_up=True)
-    return causes.explain(turn, state.jobs[job_id], Order(state, now_ms))
+    answer = causes.explain(turn, state.jobs[job_id], Order(state, now_ms))
+    return answer.cause, answer.text
 
 
 def policy_value(state: State, key: str) -> int:
