@@ -20,8 +20,8 @@ AWAY ?= 60
 BIN := .venv/bin
 STAMP := .venv/.stamp
 
-.PHONY: help setup demo up down test lint schemas sim properties mutants bench chaos-kafka chaos-agents
-.PHONY: experiments lock clean
+.PHONY: help setup demo up down test lint schemas sim properties mutants bench chaos-kafka
+.PHONY: chaos-agents experiments lock clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
