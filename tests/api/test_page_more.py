@@ -79,7 +79,7 @@ class Printer:
         elif route.request.url.endswith("/logs"):
             size = len(self.text)
             files = [{"node": "n1", "file": "rank-0.log", "size": size}]
-            route.fulfill(json={"attempt": 1, "state": "running", "files": files})
+            route.fulfill(json={"attempt": 99, "state": "running", "files": files})
         else:
             found = re.search(r"offset=(\d+)", route.request.url)
             offset = int(found.group(1)) if found else 0
@@ -237,6 +237,19 @@ def test_the_feed_comes_back_after_the_api(page: Page, cell: PageCell, address: 
     name = cell.submit()
     page.locator(".feed").get_by_text(name).first.wait_for()
     assert answers
+
+
+def test_whoever_reads_is_not_disturbed(page: Page, cell: PageCell, address: str) -> None:
+    """What comes in live stands above; the keyboard stays where it was."""
+    go(page, f"{address}/decisions")
+    link = page.locator("tbody a").first
+    link.focus()
+    words = link.text_content()
+
+    name = cell.submit()
+    page.locator("tbody").get_by_text(name).first.wait_for()
+
+    assert page.evaluate("document.activeElement.textContent") == words
 
 
 def test_two_tabs_show_two_moments(chromium: Browser, cell: PageCell, address: str) -> None:

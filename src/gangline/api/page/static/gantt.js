@@ -14,7 +14,7 @@ export function gantt(found, until, width) {
   const ends = [millis(found.job.ended_at), ...found.attempts.map((each) => millis(each.ended_at))];
   const live = !millis(found.job.ended_at);
   const to = Math.max(from + 60_000, live ? until : Math.max(...ends.filter(Boolean)));
-  const wide = Math.max(240, width - LEFT - 76);
+  const wide = Math.max(120, width - LEFT - (width < 520 ? 62 : 76));
   const x = (at) => LEFT + (wide * (Math.min(to, Math.max(from, at)) - from)) / (to - from);
   const rows = found.attempts.length + 1;
   const drawn = [

@@ -37,13 +37,16 @@ export class Output {
 
   /** The job as the page has just read it: another attempt has files of its own. */
   know(attempts, running) {
-    const other = this.attempt !== 0 && attempts > this.attempt;
     this.running = running;
-    if (other && this.timer !== null) this.list();
+    if (this.timer === null || attempts <= this.attempt) return;
+    this.attempt = attempts;
+    this.list();
   }
 
   /** Which files there are; the first one, that of rank 0, is read. */
   async list() {
+    const follows = this.timer !== null;
+    clearTimeout(this.timer);
     this.say("reading …");
     try {
       const found = await get(this.path);
@@ -57,8 +60,12 @@ export class Output {
       this.files.hidden = found.files.length < 2;
       this.choose();
     } catch (error) {
-      this.pause();
-      this.say(`Its output cannot be read: ${error.message}`);
+      if (!follows) {
+        this.ended(`Its output cannot be read: ${error.message}`);
+        return;
+      }
+      this.say(`Cannot be read just now, trying again: ${error.message}`);
+      this.timer = setTimeout(() => this.list(), SLOWER_MS);
     }
   }
 
@@ -71,7 +78,11 @@ export class Output {
     this.button.textContent = "Pause";
     this.timer = 0;
     if (this.files.value) this.more();
-    else this.ended("It has written nothing yet.");
+    else if (!this.running) this.ended("It has written nothing.");
+    else {
+      this.say("It has written nothing yet.");
+      this.timer = setTimeout(() => this.list(), SLOWER_MS);
+    }
   }
 
   pause() {

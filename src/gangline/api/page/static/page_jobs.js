@@ -2,7 +2,7 @@
 
 import { now, page, shown } from "./data.js";
 import { choice, fill, listing, typed } from "./table.js";
-import { ago, el, empty, jobLink, num, span, tag } from "./words.js";
+import { el, empty, jobLink, millis, minutes, num, span, tag } from "./words.js";
 
 const STATES = [
   "",
@@ -33,7 +33,8 @@ const COLUMNS = [
     key: "age",
     title: "Submitted",
     number: true,
-    cell: (row) => `${ago(row.submitted_at ?? row.submitted_ms, now())} ago`,
+    cell: (row) =>
+      `${minutes((now() - millis(row.submitted_at ?? row.submitted_ms)) / 1000)} ago`,
   },
   { key: "wait", title: "Waited", number: true, cell: (row) => span(row.wait_s) },
   {

@@ -3,7 +3,7 @@
 import { Because } from "./causes.js";
 import { now, page } from "./data.js";
 import { choice, fill, listing, typed } from "./table.js";
-import { ago, day, el, empty, jobLink, num, span, tag } from "./words.js";
+import { ago, day, el, empty, jobLink, minutes, num, tag } from "./words.js";
 
 const PAGE = 100;
 const ALL = [
@@ -12,7 +12,7 @@ const ALL = [
   { key: "team", title: "Team", cell: (row) => el("bdi", {}, row.team) },
   { key: "class", title: "Class", cell: (row) => tag(row.class) },
   { key: "gpus", title: "GPUs", number: true, cell: (row) => num(row.gpus) },
-  { key: "waited_s", title: "Waits for", number: true, cell: (row) => span(row.waited_s) },
+  { key: "waited_s", title: "Waits for", number: true, cell: (row) => minutes(row.waited_s) },
   { key: "start_p50_ms", title: "Starts", cell: (row) => starts(row) },
   {
     key: "reason",

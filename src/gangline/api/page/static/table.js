@@ -23,12 +23,46 @@ export function fill(table, { columns, rows, none, caption, order, sort }) {
     ),
   );
   if (!rows.length) body.push(el("tr", {}, el("td", { colspan: columns.length }, none)));
-  table.replaceChildren(
-    el("caption", { class: "sr" }, caption),
-    el("thead", {}, head),
-    el("tbody", {}, body),
-  );
+  if (!table.tHead) {
+    table.replaceChildren(
+      el("caption", { class: "sr" }, caption),
+      el("thead", {}, head),
+      el("tbody", {}, body),
+    );
+    return;
+  }
+  settle(table.tHead, [head]);
+  settle(table.tBodies[0], body);
 }
+
+/** Put rows in their places; what is there already stays, with the keyboard that may be in it. */
+function settle(place, wanted) {
+  const old = new Map([...place.children].map((row) => [row.textContent, row]));
+  const kept = new Set();
+  const rows = wanted.map((row) => {
+    const same = old.get(row.textContent);
+    if (!same || kept.has(same) || !same.isEqualNode(row)) return row;
+    kept.add(same);
+    return same;
+  });
+  const held = place.contains(document.activeElement) ? document.activeElement : null;
+  for (const row of [...place.children]) if (!kept.has(row)) row.remove();
+  let next = place.firstChild;
+  for (const row of rows) {
+    if (row === next) next = next.nextSibling;
+    else place.insertBefore(row, next);
+  }
+  if (held && !held.isConnected) again(place, held)?.focus({ preventScroll: true });
+}
+
+/** What says in a new row what an element said in the old one. */
+const again = (place, held) =>
+  [...place.querySelectorAll("a, button")].find(
+    (each) => each.getAttribute("href") === held.getAttribute("href") && alike(each, held),
+  );
+
+const alike = (one, other) => unsorted(one) === unsorted(other);
+const unsorted = (each) => each.textContent.replace(/ [↑↓]$/, "");
 
 const classes = (column) =>
   [column.number ? "number" : "", column.words ? "words" : "", column.small ? "hide-small" : ""]

@@ -76,6 +76,10 @@ export function span(seconds) {
   return parts.slice(0, 2).join(" ") || "0s";
 }
 
+/** The same to the minute, for what is looked at while it grows: `12s`, `1m`, `1h 30m`. */
+export const minutes = (seconds) =>
+  span(seconds >= 60 ? Math.floor(seconds / 60) * 60 : seconds);
+
 /** Milliseconds of whatever names a moment; null for none. */
 export function millis(moment) {
   if (moment === null || moment === undefined || moment === "") return null;
