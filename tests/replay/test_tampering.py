@@ -9,7 +9,7 @@ import pytest
 
 from gangline.events import codec
 from gangline.events.log import Record, Topic
-from gangline.replay.logfile import export_log, read_records
+from gangline.replay.logfile import LogFileError, export_log, read_records, write_records
 from gangline.replay.verify import verify
 from gangline.scheduler.batches import BrokenChainError, LogDifferenceError
 from tests.scheduler.cell import Cell
@@ -17,6 +17,7 @@ from tests.scheduler.toy_core import ToyCore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from gangline.events.log import TopicPartition
 
@@ -103,6 +104,51 @@ def test_every_flipped_byte_is_found_or_harmless(records: list[Record]) -> None:
         else:
             was, now = (codec.decode(each.value).body for each in (last, record))
             assert replace(now, now_ms=was.now_ms, edges=was.edges) == was, at
+
+
+def test_every_flipped_byte_of_a_log_file_is_found_or_reads_the_same(
+    records: list[Record], tmp_path: Path
+) -> None:
+    """Headers, lengths and marks of the container too: one line that names the file, or verify's.
+
+    What is no part of any batch may differ: when a record was appended, and its key. And one bit of
+    a compressed file may change the last batch together with a fact that only it has consumed:
+    another history that is just as right, as nothing follows yet.
+    """
+    path = tmp_path / "cell.log"
+    write_records(path, records)
+    whole = path.read_bytes()
+    seen: set[str] = set()
+    for at in range(len(whole)):
+        changed = bytearray(whole)
+        changed[at] ^= 1 << (at % 8)
+        path.write_bytes(changed)
+        seen.add(_fate_of(path, records))
+
+    assert seen <= {"no log file", "found", "the same", "another end"}
+    assert "no log file" in seen
+
+
+def _fate_of(path: Path, records: list[Record]) -> str:
+    """What becomes of a changed file."""
+    try:
+        read = list(read_records(path))
+    except LogFileError:
+        return "no log file"
+    if [_proven(record) for record in read] == [_proven(record) for record in records]:
+        return "the same"
+    if is_found(read):
+        return "found"
+    same = _batches(read)[:-1] == _batches(records)[:-1]
+    return "another end" if same else f"believed: {read}"
+
+
+def _batches(records: list[Record]) -> list[bytes]:
+    return [record.value for record in records if record.topic == Topic.DECISIONS]
+
+
+def _proven(record: Record) -> tuple[object, ...]:
+    return record.topic, record.partition, record.offset, codec.avro_bytes(record.value)
 
 
 def test_a_log_cut_at_any_batch_is_a_shorter_history_or_a_broken_one(

@@ -146,7 +146,13 @@ def steps(source: Source) -> Iterator[RecordedStep]:
     """All steps with the chain checked; an unfinished last one is a broken chain."""
     reader = StepReader()
     record = None
+    newest = -1
     for record in source.decisions():
+        if record.offset <= newest:
+            raise LogDifferenceError(
+                record.position, what="offset", expected=f"more than {newest}", got=record.offset
+            )
+        newest = record.offset
         step = reader.feed(record)
         if step is not None:
             yield step

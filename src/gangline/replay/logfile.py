@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
 
 import fastavro
 
-from gangline.events.log import Record
+from gangline.events.log import Record, Topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -88,7 +88,9 @@ def read_records(path: Path) -> Iterator[Record]:
     try:
         with path.open("rb") as file:
             for plain in fastavro.reader(file):
-                yield Record(**plain)  # type: ignore[arg-type]
+                record = Record(**plain)  # type: ignore[arg-type]
+                Topic(record.topic)  # of no other topic: such a record would be looked for in vain
+                yield record
                 count += 1
     except OSError as error:
         raise LogFileError(f"{path}: {error.strerror}") from error
