@@ -3,14 +3,15 @@
     python -m tests.support.page_speed
 
 Prints for each page the first paint, the longest task of the main thread while it refreshes for
-twelve seconds, and the bytes of each answer on the wire.
+twelve seconds, the main thread's CPU for one refresh (which other work on the machine hardly
+changes), and the bytes of each answer on the wire.
 """
 
 from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 
@@ -19,6 +20,9 @@ from gangline.cli.local_process import Lifetime
 from gangline.replay.demo_story import Size
 from tests.support.browser import browser, page_of
 from tests.support.page_cell import page_cell
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 PAGES: Final = ("/", "/queue", "/nodes", "/teams")
 WAITING: Final = """
@@ -52,10 +56,28 @@ def measure(url: str) -> list[dict[str, Any]]:
             page.wait_for_timeout(500)
             name = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
             row = {"page": path, "first_paint_ms": round(page.evaluate(name))}
-            row["longest_task_ms"] = round(page.evaluate(LONGEST))
+            row |= _live(page, path)
             row["wire_bytes"] = dict(page.evaluate(ANSWERS))
             rows.append(row)
     return rows
+
+
+def _live(page: Page, path: str) -> dict[str, Any]:
+    """Twelve seconds of live refreshes: the longest task, and the main thread's CPU a refresh."""
+    part = {"/": "overview", "/teams": "overview"}.get(path, path.removeprefix("/"))
+    tools = page.context.new_cdp_session(page)
+    tools.send("Performance.enable", {"timeDomain": "threadTicks"})
+    refreshes: list[str] = []
+    page.on("request", lambda r: refreshes.append(r.url) if f"/page/{part}" in r.url else None)
+
+    def spent_s() -> float:
+        found = tools.send("Performance.getMetrics")["metrics"]
+        return float(next(each["value"] for each in found if each["name"] == "TaskDuration"))
+
+    began = spent_s()
+    longest = round(page.evaluate(LONGEST))
+    cpu_ms = round(1000 * (spent_s() - began) / max(1, len(refreshes)))
+    return {"longest_task_ms": longest, "refreshes": len(refreshes), "cpu_ms_a_refresh": cpu_ms}
 
 
 def main() -> None:
