@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 NODES: Final = ("n1", "n2")
 DECISIONS = TopicPartition(Topic.DECISIONS, 0)
-PATIENCE_S: Final = 90.0
+PATIENCE_S: Final = 180.0
 LOG_UNREACHABLE: Final = 7
 """The exit code of a program that finds no log at its start."""
 SUBMIT_EVERY_S: Final = 0.1
@@ -62,6 +62,7 @@ class Company:
         self._stop = threading.Event()
         self._service = threading.Thread(target=self._submit, name="service", daemon=True)
         self._schedulers: dict[str, subprocess.Popen[bytes]] = {}
+        self._begun: dict[str, int] = {}
         self._answers: Counter[str] = Counter()
         self._leader = ""
 
@@ -113,13 +114,13 @@ class Company:
         for name, process in list(self._schedulers.items()):
             if process.poll() is not None:
                 assert process.returncode == LOG_UNREACHABLE, self._report()
-                self.hire(name)
+                self._start(name)
 
     def _report(self) -> str:
         """Who runs, and what schedulers said last."""
         lines = [f"brokers {self.cluster.running()}, {len(self.acknowledged)} acknowledged"]
         for name, process in self._schedulers.items():
-            said = (self._folder / f"{name}.log").read_text(encoding="utf-8").splitlines()
+            said = self._said(name).splitlines()
             lines += [f"{name}: ended {process.poll()}", *(line[:400] for line in said[-8:])]
         return "\n".join([*lines, *self._standing()])
 
@@ -146,6 +147,18 @@ class Company:
     # --- who works ----------------------------------------------------------------------------
 
     def hire(self, name: str) -> None:
+        """Start a scheduler, and wait until it stands by: else the next trouble may meet it alone.
+
+        On a busy machine a process may take longer to start than anybody waits for an answer.
+        """
+        self._start(name)
+        self.until(lambda: '"role"' in self._said(name)[self._begun[name] :], f"{name} is not up")
+
+    def _said(self, name: str) -> str:
+        """All that the scheduler of this name has logged."""
+        return (self._folder / f"{name}.log").read_text(encoding="utf-8")
+
+    def _start(self, name: str) -> None:
         """Start a scheduler as the command line does."""
         index = "0" if name == "one" else "1"
         command = [
@@ -154,6 +167,7 @@ class Company:
             "--bus", f"kafka://{self.cluster.bootstrap}",
         ]  # fmt: skip
         with (self._folder / f"{name}.log").open("ab") as output:
+            self._begun[name] = len(self._said(name))
             self._schedulers[name] = subprocess.Popen(command, stdout=output, stderr=output)
 
     def tell(self, name: str, number: signal.Signals) -> None:

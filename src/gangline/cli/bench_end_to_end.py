@@ -29,11 +29,12 @@ def run(
     progress: Callable[[int], None],
     bus: str | None = None,
     agents: int = 1000,
-    jobs: int = 400,
+    jobs: int = 200,
+    rate: float = 5.0,
     quiet_s: float = 10.0,
 ) -> dict[str, Any]:
     """Run the bench on a bus, in a cell of its own; without a bus on an embedded one."""
-    settings = EndToEndSettings(agents=agents, jobs=jobs, quiet_s=quiet_s)
+    settings = EndToEndSettings(agents=agents, jobs=jobs, rate=rate, quiet_s=quiet_s)
     cell = f"bench-{uuid.uuid4().hex[:8]}"
     with bus_or_embedded(bus) as url:
         log = open_log(url, cell, environ=os.environ)

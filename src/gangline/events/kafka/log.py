@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 ANSWER_TIMEOUT_S = 5.0
+MADE_WITHIN_S = 30.0
+"""How long new topics may take until each partition has a leader, on brokers that are busy."""
 TRY_TIMEOUT_S = 2.0
 QUICK_TIMEOUT_S = 1.0
 _END_OF_TIME = -1
@@ -247,7 +249,7 @@ class KafkaLog:
 
     def _await_leaders(self) -> None:
         """Wait until every partition can be used; a topic just made has no leaders yet."""
-        deadline = time.monotonic() + ANSWER_TIMEOUT_S
+        deadline = time.monotonic() + MADE_WITHIN_S
         while True:
             try:
                 self.ends(list(Topic))
