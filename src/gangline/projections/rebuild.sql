@@ -19,7 +19,8 @@ FROM {schema}.{table} AS t WHERE cell = %(cell)s
 -- So that there is room for the rows that come.
 SELECT gangline.make_parts(
     %(parent)s::text, %(size)s::bigint,
-    (SELECT coalesce(array_agg(DISTINCT {column} / %(size)s::bigint), '{{}}') FROM gangline_rebuild.{table})
+    (SELECT coalesce(array_agg(DISTINCT {column} / %(size)s::bigint), '{{}}')
+     FROM gangline_rebuild.{table})
 )
 
 -- name: clear

@@ -1,6 +1,7 @@
--- The histories that grow for ever are kept in partitions: `ledger_entry` of 30 days each, `decision`
--- of a million records each (offsets grow with time, and the feed is read in their order). Old parts
--- can be moved, packed or dropped by themselves, and what is asked of a day touches one of them.
+-- The histories that grow for ever are kept in partitions: `ledger_entry` of 30 days each,
+-- `decision` of a million records each (offsets grow with time, and the feed is read in their
+-- order). Old parts can be moved, packed or dropped by themselves, and what is asked of a day
+-- touches one of them.
 -- What stood there before stays where it is, as the part before the first.
 
 ALTER TABLE decision RENAME TO decision_before;
