@@ -14,9 +14,9 @@ from gangline.events import decisions as d
 from gangline.events import facts as f
 from gangline.events.spec import JobClass
 from gangline.scheduler import core
-from gangline.scheduler.core.claims import lost_gpu_ms
 from gangline.scheduler.core.entities import Job
 from gangline.scheduler.core.fleet import mask_of
+from gangline.scheduler.core.victims import lost_gpu_ms
 from tests.core import make
 from tests.support.examples import examples
 

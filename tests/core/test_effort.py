@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gangline.replay.bench_decide import Bench, DecideSettings
-from gangline.scheduler.core import claims, plans, schedule
+from gangline.scheduler.core import plans, schedule, victims
 
 ENDS = 20
 
@@ -35,7 +35,7 @@ def effort(monkeypatch: pytest.MonkeyPatch, *, nodes: int, pending: int) -> Coun
         monkeypatch = patches
         counted(schedule, "attempt")
         counted(plans, "_earliest")
-        counted(claims.Search, "candidates")
+        counted(victims.Search, "candidates")
         bench.run(None)
     numbers = bench.numbers()
     counts["decisions"] = numbers["decisions"]

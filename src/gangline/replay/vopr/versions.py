@@ -55,7 +55,14 @@ class NewerCore:
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the core has
         return getattr(self._core, name)
 
-    def step(self, state: Any, facts: Any, *, now_ms: int, **more: Any) -> list[Decision]:  # noqa: ANN401 - as the core's own
+    def step(
+        self,
+        state: Any,  # noqa: ANN401 - as the core's own
+        facts: Any,  # noqa: ANN401
+        *,
+        now_ms: int,
+        **more: Any,  # noqa: ANN401
+    ) -> list[Decision]:
         """The core's decisions, and what the newer version adds to them."""
         decisions = self._core.step(state, facts, now_ms=now_ms, **more)
         placed = any(isinstance(decision, GangPlaced) for decision in decisions)

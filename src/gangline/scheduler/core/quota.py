@@ -103,10 +103,13 @@ def addable(state: State, team_name: str, *, preemptible: bool) -> int | None:
 def _limits(state: State, team_name: str, *, preemptible: bool) -> Iterator[tuple[str, Team, int]]:
     """What a team and those above it may hold, one limit after another; not what lending limits."""
     team = state.teams[team_name]
-    # While others leave for a job that may only run inside the guarantee, nobody of its team may
-    # use that room up.
-    if not preemptible or state.inside_claims.get(team_name, 0) > 0:
+    if not preemptible:
         yield "guarantee", team, team.guaranteed
+    # While others leave for a job that may only run inside the guarantee, nobody of its team, nor
+    # of those under it, may use that room up.
+    for above in state.chain(team_name) if state.inside_claims else ():
+        if above.name in state.inside_claims:
+            yield "guarantee", above, above.guaranteed
     if not state.lending_limited:
         for above in state.chain(team_name):
             if above.borrow != UNLIMITED:

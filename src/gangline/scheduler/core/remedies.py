@@ -12,7 +12,7 @@ from heapq import nsmallest
 from typing import Final, NamedTuple
 
 from gangline.events.decisions import Health, Service
-from gangline.scheduler.core import claims
+from gangline.scheduler.core import victims
 from gangline.scheduler.core.assumed import NEVER, grace_ms, protected_until_ms
 from gangline.scheduler.core.entities import Job, Node, Window
 from gangline.scheduler.core.fleet import NODE_LEVEL, Domain, Shape, Tree
@@ -161,7 +161,7 @@ def may_evict_later(turn: Turn, job: Job, shape: Shape, order: Order) -> Change 
 
     None when there is nobody, wherever it looked; no time where one of them has yet to start.
     """
-    search = claims.Search(turn, job, shape, order)
+    search = victims.Search(turn, job, shape, order)
     search.ignore_protection = True
     choice = search.best()
     if choice is None:

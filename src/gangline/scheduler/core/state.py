@@ -253,6 +253,8 @@ class State:
         self.pledge(team, sign * job.gpus)
         if not job.spec.preemptible:
             self.inside_claims[team] = self.inside_claims.get(team, 0) + sign
+            if not self.inside_claims[team]:
+                del self.inside_claims[team]
 
     def usage_of(self, team: Team, half_life_ms: int, now_ms: int | None = None) -> int:
         """Decayed GPU-milliseconds of the branch now."""
