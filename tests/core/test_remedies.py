@@ -150,10 +150,10 @@ def test_with_the_limit_that_is_named_it_starts_at_once(running: Any, gpus: int,
     assert world.state_of("k") == "starting"
 
 
-@given(st.lists(st.integers(1, 8), min_size=5, max_size=9), st.integers(1, 40), st.integers(0, 9))
+@given(st.lists(st.integers(1, 8), min_size=5, max_size=9), st.integers(1, 5), st.integers(0, 9))
 @settings(max_examples=examples(60), deadline=None)
 def test_an_owner_starts_when_the_minimum_time_is_over(
-    gangs: list[int], gpus: int, minutes: int
+    gangs: list[int], nodes: int, minutes: int
 ) -> None:
     """What was borrowed from it is protected for now; at the time named it is evicted."""
     teams = [make.team("a", 40), make.team("b", 0)]
@@ -162,7 +162,7 @@ def test_an_owner_starts_when_the_minimum_time_is_over(
         world.step(make.submitted(f"r{index}", size, team="b"))
         settle(world)
         pass_time(world, world.now_ms + minutes * 20_000)
-    world.step(make.submitted("j", gpus))
+    world.step(make.submitted("j", 8 * nodes, gpus_per_node=8))
     assume(world.state_of("j") == "queued")
     answer = why(world, "j")
     assume(answer.change.at_ms)

@@ -121,11 +121,12 @@ def _shape_or_count(turn: Turn, job: Job, shape: Shape, *, free: int, order: Ord
     """Not enough GPUs, or enough but not in the shape that it requires."""
     reclaimable = 0
     later: Change | None = None
+    shaped = bool(shape.level or shape.per_node)
     if rights.may_claim(turn.state, job):
         reclaimable = rights.Reach(turn, job, protects=False).everybody()
-        if free + reclaimable >= job.gpus:
+        # Only for a shape: where any GPUs do, a whole search for each waiting job costs too much.
+        if shaped and free + reclaimable >= job.gpus:
             later = remedies.may_evict_later(turn, job, shape, order)
-    shaped = bool(shape.level or shape.per_node)
     enough = free + reclaimable >= job.gpus
     change = remedies.more_room(turn, job, shape, order)
     held = remedies.holders(turn, shape, change.within)

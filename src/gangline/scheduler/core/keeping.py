@@ -83,6 +83,7 @@ class Keeping:
         self._bound = NOTHING
         self._gone: dict[str, Job] = {}
         self._more: dict[str, int] = {}
+        self._doubted: dict[str, None] = {}
 
     def binds(self, reservation: Reservation) -> bool:
         """Whether the job has to keep off a plan: of a job before it, or a firm one.
@@ -114,7 +115,7 @@ class Keeping:
         if self._kept is None:
             self._bound = self._find_bound()
             self._kept = kept_by(self.turn, self.order, self._bound)
-        return {**self._kept, **self._more} if self._more else self._kept
+        return self._with_more(self._kept) if self._doubted or self._more else self._kept
 
     # --- what if ----------------------------------------------------------------------------------
 
@@ -128,14 +129,31 @@ class Keeping:
         del self._gone[gang.id]
         self._count_again(gang)
 
+    def gains_from(self, gang: Job) -> bool:
+        """Whether the job may have any GPU of a gang that leaves, or all are wanted by plans."""
+        reserved_on = self.state.reserved_on
+        wanted = [seat for seat in gang.seats if seat.node in reserved_on]
+        if len(wanted) < len(gang.seats):
+            return True
+        self._gone = {gang.id: gang}
+        gains = any(len(s.gpus) > self._lacking(self.state.nodes[s.node]) for s in wanted)
+        self._gone = {}
+        return gains
+
     def _count_again(self, gang: Job) -> None:
         for seat in gang.seats:
-            if seat.node not in self.state.reserved_on:
-                continue
-            self._more.pop(seat.node, None)
-            more = self._lacking(self.state.nodes[seat.node])
+            if seat.node in self.state.reserved_on:
+                self._doubted[seat.node] = None
+
+    def _with_more(self, kept: dict[str, int]) -> dict[str, int]:
+        """What is kept, with what plans lack as gangs are gone."""
+        for name in self._doubted:
+            self._more.pop(name, None)
+            more = self._lacking(self.state.nodes[name])
             if more:
-                self._more[seat.node] = self.kept().get(seat.node, 0) + more
+                self._more[name] = kept.get(name, 0) + more
+        self._doubted.clear()
+        return {**kept, **self._more}
 
     def _lacking(self, node: Node) -> int:
         """GPUs that plans which bind the job lack on a node when all that are gone do not come."""

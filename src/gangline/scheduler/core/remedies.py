@@ -163,6 +163,7 @@ def may_evict_later(turn: Turn, job: Job, shape: Shape, order: Order) -> Change 
     """
     search = victims.Search(turn, job, shape, order)
     search.ignore_protection = True
+    search.thorough = False
     choice = search.best()
     if choice is None:
         return None

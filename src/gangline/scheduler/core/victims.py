@@ -15,13 +15,14 @@ from typing import Final, NamedTuple
 from gangline.events.spec import JobClass
 from gangline.scheduler.core import quota
 from gangline.scheduler.core.assumed import protected_until_ms
-from gangline.scheduler.core.entities import Job, Node
+from gangline.scheduler.core.entities import Job, Node, Team
 from gangline.scheduler.core.fleet import Domain, Place, Shape, mask_of
 from gangline.scheduler.core.keeping import Keeping
 from gangline.scheduler.core.names import gpus_in_words
 from gangline.scheduler.core.order import Order
 from gangline.scheduler.core.rights import (
     Reach,
+    evictable,
     leaving_gpus,
     most_of_any,
     right_over,
@@ -30,8 +31,9 @@ from gangline.scheduler.core.turn import Turn
 
 FEW: Final = 10
 """Up to so many candidates, every choice that could be cheaper is tried."""
-TRIES: Final = 512
-"""So many are tried where there are more."""
+MOST_TRIES: Final = 128
+MANY: Final = 512
+"""Where there are more, so many tries are shared by them: the more candidates, the fewer."""
 
 
 class Victim(NamedTuple):
@@ -73,6 +75,7 @@ class Search:
         self.tree = turn.state.tree_for(shape.selector)
         self.keeping = Keeping(turn, claimant, order)
         self.ignore_protection = False
+        self.thorough = True
         self._tries = 0
         self._hope = False
         self._rights: dict[tuple[str, int], str] = {}
@@ -80,7 +83,7 @@ class Search:
     def may(self, victim: Job) -> str:
         """The right over a victim as things stand in the search, protection included."""
         cause = self._right(victim)
-        if not cause or self.ignore_protection or self.claimant.job_class is JobClass.URGENT:
+        if not cause or not self._protects():
             return cause
         return (
             "" if protected_until_ms(self.state.cell.policy, victim) > self.turn.now_ms else cause
@@ -103,6 +106,10 @@ class Search:
             )
         return cause
 
+    def _protects(self) -> bool:
+        """Whether gangs that have not run their minimum time are spared."""
+        return self.claimant.job_class is not JobClass.URGENT and not self.ignore_protection
+
     def in_reach(self) -> bool:
         """Whether enough GPUs are free, leaving, or held by those whom it may evict."""
         claimant = self.claimant
@@ -112,7 +119,7 @@ class Search:
         wanted -= leaving_gpus(self.turn)
         if wanted <= 0:
             return True
-        protects = claimant.job_class is not JobClass.URGENT and not self.ignore_protection
+        protects = self._protects()
         if wanted > most_of_any(self.turn, claimant, protects=protects):
             return False
         return wanted <= Reach(self.turn, claimant, protects=protects).most()
@@ -131,13 +138,20 @@ class Search:
         ]
         now_ms = self.turn.now_ms
         for team in state.teams.values():
+            if not team.gangs or not self._any_right_over(team):
+                continue
             for job in team.gangs.values():
-                if job.stop_cause or not self._right(job):
+                if job.stop_cause or not self.may(job):
                     continue
                 lost = lost_gpu_ms(job, now_ms)
                 found.append(Victim((int(job.job_class), lost, job.gpus, -job.number), job, "?"))
         found.sort(key=lambda victim: victim.rank)
         return found
+
+    def _any_right_over(self, team: Team) -> bool:
+        """Whether any gang of the team may be evicted for it."""
+        classes = evictable(self.turn, team, protects=self._protects())
+        return any(self._right_over(team.name, job_class) for job_class in classes)
 
     # --- what if ----------------------------------------------------------------------------------
 
@@ -173,12 +187,11 @@ class Search:
     def place(self, domain: Domain | None) -> Place | None:
         """The proven place, with what is free in the search, in a domain or anywhere."""
         spec = self.claimant.spec
+        if not self.tree.holds(domain or self.tree.root, self.shape):
+            return None
         if quota.barrier(self.state, spec.team, spec.gpus, preemptible=spec.preemptible):
             return None
         if quota.breaks_claim(self.state, self.claimant):
-            return None
-        within = domain or self.tree.root
-        if not self.tree.holds(within, self.shape):
             return None
         found = self.tree.find(self.shape, within=domain)
         if found is not None and not self.keeping.allows(found):
@@ -192,18 +205,17 @@ class Search:
         """The cheapest victims for which the whole placement is proven."""
         if not self.in_reach():
             return None
-        candidates = self.candidates()
-        reach = self.tree.root.free + sum(victim.job.gpus for victim in candidates)
+        candidates = [v for v in self.candidates() if self.keeping.gains_from(v.job)]
+        reach = self.keeping.left(self.tree).free + sum(v.job.gpus for v in candidates)
         if not candidates or reach < self.claimant.gpus:
             return None
         choices = []
         for domain, inside in self._domains(candidates):
-            found = [self._greedy(domain, inside)]
-            if self.shape.per_node:
-                found.append(self._greedy(domain, self._node_by_node(inside)))
-            cheapest = min((c for c in found if c), key=lambda c: c.cost, default=None)
-            if cheapest is not None:
-                choices.append((self._cheaper(domain, inside, cheapest), domain))
+            choice = self._greedy(domain, inside)
+            if choice is not None and self.thorough:
+                choice = self._improved(domain, inside, choice)
+            if choice is not None:
+                choices.append((choice, domain))
         if not choices:
             return None
         choices.sort(key=lambda found: found[0].cost)
@@ -304,14 +316,22 @@ class Search:
                 place = without
         return self.place(domain) or place
 
+    def _improved(self, domain: Domain | None, candidates: list[Victim], best: Choice) -> Choice:
+        """The cheapest choice that can be found from one that is proven."""
+        if 0 < self.shape.nodes <= FEW:
+            other = self._greedy(domain, self._node_by_node(candidates))
+            if other is not None and other.cost < best.cost:
+                best = other
+        return self._cheaper(domain, candidates, best)
+
     def _cheaper(self, domain: Domain | None, candidates: list[Victim], best: Choice) -> Choice:
         """Try every choice that is cheaper where the candidates are few.
 
-        Else those of one victim, of two, and so on, as far as TRIES go.
+        Else those of one victim, of two, and so on, as far as the tries go.
         """
         if len(candidates) <= FEW:
             return self._any(domain, candidates, 0, [], best)
-        self._tries = TRIES
+        self._tries = min(MOST_TRIES, MANY // len(candidates))
         for count in range(1, len(candidates) + 1):
             self._hope = False
             best = self._of(count, domain, candidates, 0, [], best)
