@@ -156,6 +156,7 @@ class Supervisor:
     def _kill_whole(self) -> None:
         """If it is time, kill what needs no list: a fork bomb makes that long."""
         if procfs.boot_ms() >= self._kill_ms:
+            self._killed_ranks = self._killed_ranks or not self._all_ranks_gone()
             cgroups.kill(self._plan.cgroup)
             procfs.kill_groups(self._leaders)
 
@@ -171,7 +172,6 @@ class Supervisor:
     def _act(self, now: int, mine: list[int]) -> None:
         """Signal or kill, if it is time."""
         if now >= self._kill_ms:
-            self._killed_ranks = self._killed_ranks or not self._all_ranks_gone()
             procfs.send_all(self._stopped(mine), signal.SIGKILL, still=self._is_mine)
             if now >= self._kill_ms + self._plan.stuck_ms and not self._stuck:
                 self._stuck = True
