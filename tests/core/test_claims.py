@@ -461,3 +461,18 @@ def test_who_leaves_anyway_is_waited_for_and_not_evicted_twice() -> None:
 
     assert preempted(told) == set()
     assert world.state_of("j") == "starting"
+
+
+def test_a_gang_that_leaves_may_have_stood_on_a_node_that_is_gone() -> None:
+    """Whoever looks for whole nodes looks at those that are there."""
+    running = [
+        make.gang("wide", on=["n0", "n1"], gpus=16, job_class=make.LOW, checkpoint=None),
+        make.gang("low", on="n2", job_class=make.LOW),
+    ]
+    world = make.world(nodes=3, running=running, min_runtime=0)
+    world.step(f.JobCancelRequested(job="wide"))
+    world.step(f.NodeWithdrawn(node="n0"))
+
+    told = world.step(make.submitted("high", 16, gpus_per_node=8, job_class=make.HIGH))
+
+    assert make.only(told, d.GangPreempted).job == "low"

@@ -144,15 +144,13 @@ def _shape_or_count(turn: Turn, job: Job, shape: Shape, *, free: int, order: Ord
 
 def _shape_words(shape: Shape) -> str:
     where = f"within one {shape.level}" if shape.level else "in the shape it asks for"
-    return f"{shape.per_node} on each node {where}" if shape.per_node else where
+    return f"with {shape.per_node} on each node {where}" if shape.per_node else where
 
 
 def _shape_text(job: Job, shape: Shape, within_reach: int) -> str:
-    where = f"within one {shape.level}" if shape.level else "in the shape it asks for"
-    each = f" with {shape.per_node} on each node" if shape.per_node else ""
     return (
-        f"needs {gpus_in_words(job.gpus)}{each} {where}; {are(within_reach)} free or may be "
-        "reclaimed, but not in that shape"
+        f"needs {gpus_in_words(job.gpus)} {_shape_words(shape)}; {are(within_reach)} free or may "
+        "be reclaimed, but not in that shape"
     )
 
 
@@ -232,7 +230,6 @@ def record(turn: Turn) -> None:
         fresh = [j for n in state.unverified if (j := state.jobs.get(n)) is not None]
         fresh += [j for n in state.unexplained if (j := state.jobs.get(n)) is not None]
         _tell(turn, [j for j in fresh if j.phase is Phase.QUEUED], order)
-    state.unexplained.clear()
     if state.causes_stale and any(True for _ in state.groups):
         state.wake(max(due_ms, turn.now_ms + 1), "causes")
 

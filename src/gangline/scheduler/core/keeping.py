@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from gangline.scheduler.core.assumed import NEVER, grace_ms, run_ms
 from gangline.scheduler.core.ends import Kept
-from gangline.scheduler.core.entities import Job, Node, Reservation
+from gangline.scheduler.core.entities import Job, Node, Reservation, Window
 from gangline.scheduler.core.fleet import Domain, Place, Shape, Tree
 from gangline.scheduler.core.lifecycle import Phase
 from gangline.scheduler.core.order import Order, OrderKey
@@ -107,6 +107,16 @@ class Keeping:
             and kept_for(self.state, plan, self.turn.now_ms)
         ]
 
+    def windows(self) -> list[Window]:
+        """Announced maintenance that meets the job's time, on whatever node."""
+        return [window for _, window in self._announced()]
+
+    def _announced(self) -> Iterator[tuple[str, Window]]:
+        for name in self.state.windowed:
+            for window in self.state.nodes[name].windows:
+                if meets(window, self.turn.now_ms, self.end_ms):
+                    yield name, window
+
     def kept(self) -> dict[str, int]:
         """How many GPUs the job must leave alone on each node; nodes that are not named: none.
 
@@ -186,12 +196,7 @@ class Keeping:
         plans = plans_in_order(self.turn, self.order)
         if not plans.plans and not self.state.windowed:
             return NOTHING
-        now_ms = self.turn.now_ms
-        windows = tuple(
-            name
-            for name in self.state.windowed
-            if (node := self.state.nodes.get(name)) and in_window(node, now_ms, self.end_ms)
-        )
+        windows = tuple(dict.fromkeys(name for name, _ in self._announced()))
         own = self.job.id if self.job.id in self.state.reservations else ""
         return bound_of(plans, self.mine, self.end_ms)._replace(own=own, windows=windows)
 
@@ -354,4 +359,9 @@ def _left(tree: Tree, kept: dict[str, int]) -> Domain:
 
 def in_window(node: Node, from_ms: int, until_ms: int) -> bool:
     """Whether an announced maintenance of the node meets this stretch of time."""
-    return any(w.from_ms < until_ms and from_ms < w.until_ms for w in node.windows)
+    return any(meets(window, from_ms, until_ms) for window in node.windows)
+
+
+def meets(window: Window, from_ms: int, until_ms: int) -> bool:
+    """Whether a maintenance meets this stretch of time."""
+    return window.from_ms < until_ms and from_ms < window.until_ms

@@ -48,3 +48,8 @@ def duration_in_words(ms: int) -> str:
         count, ms = divmod(ms, size)
         words += f"{count}{unit}" if count else ""
     return words or "0s"
+
+
+def place_in_words(level: str, path: Sequence[str]) -> str:
+    """`block s0/b1`: a domain or a node, by the names from the outermost down to its own."""
+    return f"{level} {'/'.join(path)}"

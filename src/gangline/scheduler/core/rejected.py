@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gangline.scheduler.core.entities import Node
 from gangline.scheduler.core.fleet import Domain, Place, Shape, Tree, exactly
-from gangline.scheduler.core.names import gpus_in_words
+from gangline.scheduler.core.names import gpus_in_words, place_in_words
 
 
 def runner_up(tree: Tree, shape: Shape, place: Place) -> str:
@@ -39,4 +39,5 @@ def _other_domain(tree: Tree, shape: Shape, chosen: Domain) -> str:
 
     best = min(others, key=room)
     why = "is kept for jobs before it" if room(best) < room(chosen) else "has no less room"
-    return f"{best.level} {'/'.join(best.path)} with {gpus_in_words(best.free)} free: {why}"
+    where = place_in_words(best.level, best.path)
+    return f"{where} with {gpus_in_words(best.free)} free: {why}"

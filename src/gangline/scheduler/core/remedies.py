@@ -14,16 +14,22 @@ from typing import Final, NamedTuple
 from gangline.events.decisions import Health, Service
 from gangline.scheduler.core import victims
 from gangline.scheduler.core.assumed import NEVER, grace_ms, protected_until_ms
-from gangline.scheduler.core.entities import Job, Node, Window
+from gangline.scheduler.core.entities import Job, Node
 from gangline.scheduler.core.fleet import NODE_LEVEL, Domain, Shape, Tree
 from gangline.scheduler.core.keeping import Keeping
-from gangline.scheduler.core.names import duration_in_words, gpus_in_words, has_or_have, some
+from gangline.scheduler.core.names import (
+    MOST_NAMED,
+    duration_in_words,
+    gpus_in_words,
+    has_or_have,
+    place_in_words,
+    some,
+)
 from gangline.scheduler.core.order import Order
 from gangline.scheduler.core.policy import HOUR, MINUTE, SECOND
 from gangline.scheduler.core.state import State
 from gangline.scheduler.core.turn import Turn
 
-MOST_NAMED: Final = 3
 STEPS: Final = ((10 * HOUR, HOUR), (HOUR, 10 * MINUTE), (10 * MINUTE, MINUTE), (0, SECOND))
 
 
@@ -69,7 +75,7 @@ def more_room(turn: Turn, job: Job, shape: Shape, order: Order) -> Change:
 
 
 def _released(shape: Shape, lacking: int, path: tuple[str, ...], level: str) -> Change:
-    where = f" in {level} {'/'.join(path)}" if path else ""
+    where = f" in {place_in_words(level, path)}" if path else ""
     if shape.per_node and level != NODE_LEVEL:
         nodes = "node has" if lacking == 1 else "nodes have"
         text = f"starts when {lacking} more {nodes} {gpus_in_words(shape.per_node)} free{where}"
@@ -187,7 +193,7 @@ def shorter_limit(turn: Turn, job: Job, order: Order) -> Change:
     keeping = Keeping(turn, job, order)
     plans = keeping.binding()
     starts = [plan.start_ms for plan in plans]
-    starts += [w.from_ms for w in _windows(state, turn.now_ms, keeping.end_ms)]
+    starts += [w.from_ms for w in keeping.windows()]
     if not starts:
         return Change("")
     names = some([plan.job for plan in plans]) if plans else "an announced maintenance"
@@ -198,16 +204,6 @@ def shorter_limit(turn: Turn, job: Job, order: Order) -> Change:
         return Change(f"starts {later}", kept_for=names)
     text = f"starts at once with a limit of {duration_in_words(limit_ms)}, or {later}"
     return Change(text, limit_ms=limit_ms, kept_for=names)
-
-
-def _windows(state: State, from_ms: int, until_ms: int) -> list[Window]:
-    """Announced maintenance that meets this stretch of time."""
-    return [
-        window
-        for name in state.windowed
-        for window in state.nodes[name].windows
-        if window.from_ms < until_ms and from_ms < window.until_ms
-    ]
 
 
 def back_in_service(turn: Turn, shape: Shape) -> Change:

@@ -18,7 +18,7 @@ from gangline.scheduler.core.assumed import protected_until_ms
 from gangline.scheduler.core.entities import Job, Node, Team
 from gangline.scheduler.core.fleet import Domain, Place, Shape, mask_of
 from gangline.scheduler.core.keeping import Keeping
-from gangline.scheduler.core.names import gpus_in_words
+from gangline.scheduler.core.names import gpus_in_words, place_in_words
 from gangline.scheduler.core.order import Order
 from gangline.scheduler.core.rights import (
     Reach,
@@ -31,6 +31,7 @@ from gangline.scheduler.core.turn import Turn
 
 FEW: Final = 10
 """Up to so many candidates, every choice that could be cheaper is tried."""
+ANY: Final = 0
 MOST_TRIES: Final = 128
 MANY: Final = 512
 """Where there are more, so many tries are shared by them: the more candidates, the fewer."""
@@ -261,11 +262,9 @@ class Search:
         chosen: list[Victim] = []
         place: Place | None = None
         for victim in candidates:
-            cause = self.may(victim.job) if victim.cause else ""
-            if victim.cause and not cause:
+            if not self._choose(victim, chosen):
                 continue
             self.free(victim.job)
-            chosen.append(victim._replace(cause=cause))
             place = self.place(domain)
             if place is not None:
                 break
@@ -283,26 +282,26 @@ class Search:
             for seat in victim.job.seats:
                 on.setdefault(seat.node, []).append(victim)
         nodes = []
-        for name, victims in on.items():
-            node = self.state.nodes[name]
-            chosen = self._to_clear(node, victims)
-            if chosen:
+        for name, there in on.items():
+            node = self.state.nodes.get(name)
+            chosen = [] if node is None else self._to_clear(node, there)
+            if node is not None and chosen:
                 nodes.append((cost_of(chosen), node.order, chosen))
         nodes.sort(key=itemgetter(0, 1))
-        victims = [victim for _, _, chosen in nodes for victim in chosen]
-        return list({victim.job.id: victim for victim in victims}.values())
+        return list({v.job.id: v for _, _, chosen in nodes for v in chosen}.values())
 
     def _to_clear(self, node: Node, victims: list[Victim]) -> list[Victim]:
         """The cheapest of a node's gangs that leave enough of it; none where they cannot."""
         free = node.avail.bit_count()
-        usable = node.usable
         chosen: list[Victim] = []
         for victim in victims:
             if free >= self.shape.per_node:
                 break
-            held = mask_of(victim.job.seats[node.gangs[victim.job.id]].gpus)
-            free += (held & usable).bit_count()
-            chosen.append(victim)
+            # A node that left the fleet and came back does not know the gangs from before.
+            index = node.gangs.get(victim.job.id)
+            if index is not None:
+                free += (mask_of(victim.job.seats[index].gpus) & node.usable).bit_count()
+                chosen.append(victim)
         return chosen if free >= self.shape.per_node else []
 
     def _spare(self, domain: Domain | None, chosen: list[Victim], place: Place) -> Place:
@@ -330,7 +329,8 @@ class Search:
         Else those of one victim, of two, and so on, as far as the tries go.
         """
         if len(candidates) <= FEW:
-            return self._any(domain, candidates, 0, [], best)
+            self._tries = 1 << FEW
+            return self._of(ANY, domain, candidates, 0, [], best)
         self._tries = min(MOST_TRIES, MANY // len(candidates))
         for count in range(1, len(candidates) + 1):
             self._hope = False
@@ -339,25 +339,33 @@ class Search:
                 break
         return best
 
-    def _any(
+    def _of(
         self,
+        count: int,
         domain: Domain | None,
         candidates: list[Victim],
         start: int,
         chosen: list[Victim],
         best: Choice,
     ) -> Choice:
-        """The best of those chosen with any more of the candidates from `start` on."""
-        for index in range(start, len(candidates)):
+        """The best of those chosen with so many more of the candidates from `start` on, or ANY."""
+        rest = max(ANY, count - 1)
+        for index in range(start, len(candidates) - rest):
+            self._tries -= 1
+            if self._tries < 0:
+                break
             if not self._choose(candidates[index], chosen):
                 continue
             if cost_of(chosen) < best.cost:
+                self._hope = True
                 self.free(chosen[-1].job)
-                place = self.place(domain)
+                place = self.place(domain) if count <= 1 else None
                 if place is not None:
                     best = Choice(cost_of(chosen), tuple(chosen), place)
-                else:
-                    best = self._any(domain, candidates, index + 1, chosen, best)
+                elif count != 1:
+                    best = self._of(
+                        max(ANY, count - 1), domain, candidates, index + 1, chosen, best
+                    )
                 self.unfree(chosen[-1].job)
             chosen.pop()
         return best
@@ -370,41 +378,12 @@ class Search:
         chosen.append(victim._replace(cause=cause))
         return True
 
-    def _of(
-        self,
-        count: int,
-        domain: Domain | None,
-        candidates: list[Victim],
-        start: int,
-        chosen: list[Victim],
-        best: Choice,
-    ) -> Choice:
-        """The best of those chosen with so many more of the candidates from `start` on."""
-        for index in range(start, len(candidates) - count + 1):
-            self._tries -= 1
-            if self._tries < 0:
-                break
-            if not self._choose(candidates[index], chosen):
-                continue
-            if cost_of(chosen) < best.cost:
-                self.free(chosen[-1].job)
-                if count > 1:
-                    best = self._of(count - 1, domain, candidates, index + 1, chosen, best)
-                else:
-                    self._hope = True
-                    place = self.place(domain)
-                    if place is not None:
-                        best = Choice(cost_of(chosen), tuple(chosen), place)
-                self.unfree(chosen[-1].job)
-            chosen.pop()
-        return best
-
 
 def _in_words(choice: Choice, domain: Domain | None) -> str:
     """A choice that was not taken."""
     evicted = [victim.job for victim in choice.victims if victim.cause]
     gangs = "1 gang" if len(evicted) == 1 else f"{len(evicted)} gangs"
-    where = f"{domain.level} {'/'.join(domain.path)}" if domain else "the fleet"
+    where = place_in_words(domain.level, domain.path) if domain else "the fleet"
     return f"{gangs} of {gpus_in_words(sum(job.gpus for job in evicted))} in {where}"
 
 
