@@ -15,8 +15,9 @@ from gangline.events.postgres_log import PostgresLog
 from gangline.projections.migrations import migrate
 from gangline.replay.history import LogSource
 from gangline.replay.timetravel import When, state_at
-from tests.support.browser import browser, page_of, violations
-from tests.support.page_cell import PageCell, page_cell, serve
+from tests.api.page_fixtures import HOUR_MS, PAGES, address, cell, chromium, go
+from tests.support.browser import page_of, violations
+from tests.support.page_cell import PageCell, serve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,29 +25,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, Page
 
-HOUR_MS = 3_600_000
-PAGES = ("/", "/queue", "/jobs", "/teams", "/nodes", "/decisions")
-
-
-@pytest.fixture(scope="module")
-def cell(postgres_server: str) -> Iterator[PageCell]:
-    """A hundred nodes with a day behind them."""
-    with page_cell(postgres_server) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def address(cell: PageCell) -> Iterator[str]:
-    """An API of this machine, without tokens."""
-    with cell.serve() as url:
-        yield url
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """One browser for all tests."""
-    with browser() as opened:
-        yield opened
+__all__ = ["address", "cell", "chromium"]
 
 
 @pytest.fixture
@@ -55,12 +34,6 @@ def page(chromium: Browser) -> Iterator[Page]:
     with page_of(chromium) as (opened, complaints):
         yield opened
         assert complaints == []
-
-
-def go(page: Page, url: str) -> None:
-    """Open an address and wait until its part is there."""
-    page.goto(url)
-    page.locator("body[data-ready]").wait_for()
 
 
 def a_job(cell: PageCell, state: str) -> str:

@@ -11,38 +11,20 @@ from playwright.sync_api import expect
 from gangline.events.log import Topic
 from gangline.replay.history import LogSource
 from gangline.replay.timetravel import When, state_at
-from tests.support.browser import browser, page_of, violations
-from tests.support.page_cell import PageCell, page_cell
+from tests.api.page_fixtures import HOUR_MS, PAGES, address, cell, chromium, go
+from tests.support.browser import page_of, violations
+from tests.support.page_cell import PageCell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from playwright.sync_api import Browser, Page, Route
 
-HOUR_MS = 3_600_000
-PAGES = ("/", "/queue", "/jobs", "/teams", "/nodes", "/decisions")
+__all__ = ["address", "cell", "chromium"]
+
 expect.set_options(timeout=60_000)
 
-
-@pytest.fixture(scope="module")
-def cell(postgres_server: str) -> Iterator[PageCell]:
-    """A hundred nodes with a day behind them."""
-    with page_cell(postgres_server) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def address(cell: PageCell) -> Iterator[str]:
-    """An API of this machine, without tokens."""
-    with cell.serve() as url:
-        yield url
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """One browser for all tests."""
-    with browser() as opened:
-        yield opened
+expect.set_options(timeout=60_000)
 
 
 @pytest.fixture
@@ -50,12 +32,6 @@ def page(chromium: Browser) -> Iterator[Page]:
     """A page; what the browser says of answers that are refused is part of these stories."""
     with page_of(chromium) as (opened, _):
         yield opened
-
-
-def go(page: Page, url: str) -> None:
-    """Open an address and wait until its part is there."""
-    page.goto(url)
-    page.locator("body[data-ready]").wait_for()
 
 
 def a_running_job(cell: PageCell) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,19 +14,9 @@ from gangline.replay.logfile import read_records
 from gangline.replay.shelf import ArchiveError
 from gangline.replay.verify import verify
 from tests.scheduler.toy_core import ToyCore
-from tests.support.buses import DRIVERS, url_of
-from tests.support.sites import Site
+from tests.support.sites import Site, memory_site, site
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture(params=DRIVERS)
-def site(request: pytest.FixtureRequest) -> Iterator[Site]:
-    """A cell of its own on each bus in turn."""
-    site = Site(request.param, url_of(request))
-    yield site
-    site.log.close()
+__all__ = ["site"]
 
 
 def test_a_history_is_read_across_the_seam(site: Site, tmp_path: Path) -> None:
@@ -79,16 +68,9 @@ def test_a_gap_between_archive_and_log_is_said(site: Site, tmp_path: Path) -> No
         list(steps(ArchivedSource(archive, site.log)))
 
 
-def memory_site() -> Site:
-    """A cell in memory with some history."""
-    site = Site("memory", "")
-    site.go_on("job-1", "job-2", "job-3")
-    return site
-
-
 def test_files_hold_so_many_records_and_only_old_ones_if_asked(tmp_path: Path) -> None:
     """A file of any partition is a log file of its own."""
-    site = memory_site()
+    site = memory_site("job-1", "job-2", "job-3")
     archive = Archive(tmp_path, cell=site.name)
     middle_ms = list(LogSource(site.log).decisions())[3].appended_ms
     written = archive.append(site.log, before_ms=middle_ms, most=2)
@@ -103,7 +85,7 @@ def test_files_hold_so_many_records_and_only_old_ones_if_asked(tmp_path: Path) -
 
 def test_a_changed_archive_is_found_by_verify(tmp_path: Path) -> None:
     """A missing file is a broken chain; nothing in the folder is trusted."""
-    site = memory_site()
+    site = memory_site("job-1", "job-2", "job-3")
     archive = Archive(tmp_path, cell=site.name)
     archive.append(site.log, most=2)
     Path(archive.segments(TopicPartition(Topic.DECISIONS, 0))[0].place).unlink()

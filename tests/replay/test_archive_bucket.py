@@ -17,7 +17,7 @@ from gangline.replay.shelf import ArchiveError
 from gangline.replay.verify import verify
 from tests.scheduler.toy_core import ToyCore
 from tests.support.s3 import BUCKET, store
-from tests.support.sites import Site
+from tests.support.sites import Site, memory_site
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,16 +42,9 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
         yield Bucket(f"{url}/some/prefix", objects)
 
 
-def site() -> Site:
-    """A cell in memory with some history."""
-    made = Site("memory", "")
-    made.go_on("job-1", "job-2")
-    return made
-
-
 def test_a_history_is_read_across_bucket_and_log(bucket: Bucket) -> None:
     """What lies in the bucket may go from the log."""
-    cell = site()
+    cell = memory_site("job-1", "job-2")
     archive = Archive(bucket.url, cell=cell.name)
     archive.append(cell.log, most=2)
     cell.go_on("job-3")
@@ -69,7 +62,7 @@ def test_what_lies_there_is_never_overwritten(
     bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of two who archive at once the faster one keeps the name."""
-    cell = site()
+    cell = memory_site("job-1", "job-2")
     archive = Archive(bucket.url, cell=cell.name)
     other = Archive(bucket.url, cell=cell.name)
     monkeypatch.setattr(other, "next_offset", lambda _partition: 0)  # it has not seen the files
@@ -84,7 +77,7 @@ def test_what_lies_there_is_never_overwritten(
 
 def test_a_changed_object_is_found(bucket: Bucket) -> None:
     """And named by its URL, whatever copy was read."""
-    cell = site()
+    cell = memory_site("job-1", "job-2")
     archive = Archive(bucket.url, cell=cell.name)
     archive.append(cell.log)
     (segment,) = archive.segments(DECISIONS)
@@ -141,7 +134,7 @@ def test_the_commands_take_a_url(
 @pytest.mark.skipif("GANGLINE_TEST_S3" not in os.environ, reason="GANGLINE_TEST_S3 names no bucket")
 def test_a_real_store_serves_as_well() -> None:
     """Whatever speaks S3: GANGLINE_TEST_S3=s3://bucket/empty-prefix and the usual AWS_… names."""
-    cell = site()
+    cell = memory_site("job-1", "job-2")
     archive = Archive(os.environ["GANGLINE_TEST_S3"], cell=cell.name)
     archive.append(cell.log, most=2)
     cell.go_on("job-3")

@@ -15,13 +15,14 @@ import pytest
 from gangline.cli.main import run
 from gangline.events import codec
 from gangline.events import decisions as d
-from gangline.events.log import Position, Record, Topic
+from gangline.events.log import Record, Topic
 from gangline.replay.broken_rule import Rule
 from gangline.replay.check.checker import Checker, Finding, Told
 from gangline.replay.logfile import read_records, write_records
 from gangline.replay.scenario import ScenarioRun
 from gangline.replay.scenario_grammar import parse
 from gangline.scheduler.batches import Link, StepHeader, build
+from tests.support.played import batches
 from tests.support.stories import story_of
 
 if TYPE_CHECKING:
@@ -52,17 +53,7 @@ def told(text: str, name: str = "story") -> list[Told]:
     """The batches of a scenario; it must hold."""
     play = ScenarioRun(name)
     assert play.play(parse(text, file=name)) is None
-    decided = [step for step in play.world.steps if step.decisions]
-    return [
-        Told(
-            seq=seq,
-            position=Position("decisions", 0, seq - 1),
-            now_ms=step.now_ms,
-            caught_up=step.caught_up,
-            decisions=step.decisions,
-        )
-        for seq, step in enumerate(decided, start=1)
-    ]
+    return batches(play)
 
 
 def found(history: Sequence[Told]) -> list[Finding]:

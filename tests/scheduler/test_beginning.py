@@ -12,21 +12,12 @@ from gangline.scheduler.beginning import MissingHistoryError, start_follower
 from gangline.scheduler.follower import DECISIONS
 from gangline.scheduler.snapshots import SnapshotWriter
 from tests.scheduler.cell import Cell
-from tests.support.buses import DRIVERS, url_of
-from tests.support.sites import Site
+from tests.support.sites import Site, site
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from gangline.events.log import Log
 
-
-@pytest.fixture(params=DRIVERS)
-def site(request: pytest.FixtureRequest) -> Iterator[Site]:
-    """A cell of its own on each bus in turn."""
-    site = Site(request.param, url_of(request))
-    yield site
-    site.log.close()
+__all__ = ["site"]
 
 
 def end_of_decisions(log: Log) -> int:

@@ -6,15 +6,17 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 import psycopg
+import pytest
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
 from gangline.events.bus import open_log
 from gangline.events.memory import MemoryLog
 from tests.scheduler.cell import Cell
+from tests.support.buses import DRIVERS, url_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from gangline.events.log import Log, TopicPartition
 
@@ -87,3 +89,18 @@ class Site:
         ]
         for done in admin.delete_records(gone).values():
             done.result()
+
+
+@pytest.fixture(params=DRIVERS)
+def site(request: pytest.FixtureRequest) -> Iterator[Site]:
+    """A cell of its own on each bus in turn."""
+    made = Site(request.param, url_of(request))
+    yield made
+    made.log.close()
+
+
+def memory_site(*jobs: str) -> Site:
+    """A cell in memory that has answered some jobs."""
+    made = Site("memory", "")
+    made.go_on(*jobs)
+    return made

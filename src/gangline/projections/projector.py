@@ -17,15 +17,14 @@ A chain that breaks stops everything: ChainBrokenError is noted at all views and
 
 from __future__ import annotations
 
-import gc
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import psycopg
 import structlog
 
+from gangline.collecting import without_collecting
 from gangline.events.log import (
     LogUnreachableError,
     Reader,
@@ -41,7 +40,7 @@ from gangline.projections.work import ReadModel, Work
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from gangline.events.log import Log
 
@@ -272,7 +271,7 @@ class Session:
 
     def _advance(self, lane: Lane, timeout_s: float) -> None:
         """Read and apply what comes next in a lane."""
-        with _no_collecting():
+        with without_collecting():
             self._go_on(lane, timeout_s)
 
     def _go_on(self, lane: Lane, timeout_s: float) -> None:
@@ -371,18 +370,6 @@ class Session:
     def _note(self, views: list[str], *, problem: str, position: str) -> None:
         now_ms = time.time_ns() // 1_000_000
         self._positions.note_problem(views, problem=problem, position=position, now_ms=now_ms)
-
-
-@contextmanager
-def _no_collecting() -> Iterator[None]:
-    """No pass of Python's collector: a run makes many objects at once, and no cycles of them."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def connect(dsn: str, *, schema: str) -> psycopg.Connection[Any]:

@@ -11,7 +11,6 @@ is part of the result.
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import heapq
 import time
@@ -21,6 +20,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from gangline.agents.simulated_gang import Program, Saves
+from gangline.collecting import without_collecting
 from gangline.events import codec
 from gangline.events import decisions as d
 from gangline.events import facts as f
@@ -69,7 +69,7 @@ def run(
 ) -> Measured:
     """Run one policy over the inputs and measure what it did. log: where its history goes."""
     began = time.perf_counter()
-    with _recorder(inputs, log) as observers, _no_collection():
+    with _recorder(inputs, log) as observers, without_collecting():
         simulation = Simulation(inputs, baseline=baseline, observers=observers)
         simulation.run(progress)
     wall_s = time.perf_counter() - began
@@ -306,15 +306,3 @@ def _demand(simulation: Simulation, window: Window) -> float:
     """What an infinite fleet would hold of the capacity, refused jobs included."""
     gpu_ms = sum(gpus * window.cut(at, at + runs) for at, runs, gpus in simulation.demand)
     return round(window.share(gpu_ms), 6)
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Without the cycle collector: a run makes millions of objects and hardly a cycle."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
