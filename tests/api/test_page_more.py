@@ -24,8 +24,6 @@ __all__ = ["address", "cell", "chromium"]
 
 expect.set_options(timeout=60_000)
 
-expect.set_options(timeout=60_000)
-
 
 @pytest.fixture
 def page(chromium: Browser) -> Iterator[Page]:
