@@ -201,3 +201,55 @@ def test_the_nodes_that_would_do_are_named_with_what_ails_them() -> None:
     assert why(world, "j").change == Change(
         "starts when n1 (cordoned) is back in service", back=("n1",)
     )
+
+
+def test_what_is_idle_and_not_lent_is_no_use_of_the_team() -> None:
+    """An owner that gives back what it may not lend helps nobody: it has to be what is borrowed."""
+    teams = [make.team("a", 16, lend=4), make.team("b", 0), make.team("c", 0)]
+    world = make.world(nodes=2, teams=teams)
+    for name, gpus, team in (("a1", 4, "a"), ("c1", 2, "c")):
+        world.step(make.submitted(name, gpus, team=team))
+    settle(world)
+    world.step(make.submitted("j", 3, team="b"))
+
+    text = why(world, "j").text
+    world.exits("a1")
+    waits = world.state_of("j")
+    world.exits("c1")
+
+    assert "of 16 in all, 14 are used, or idle and not lent" in text
+    assert text.endswith("starts when 1 that are borrowed is released")
+    assert (waits, world.state_of("j")) == ("queued", "starting")
+
+
+def test_each_limit_that_stands_in_the_way_is_named() -> None:
+    """Its team's and its parent's: what one of them has to release is not enough."""
+    teams = [
+        make.team("p", 0, borrow=16),
+        make.team("c", 0, borrow=8, parent="p"),
+        make.team("d", 0, parent="p"),
+        make.team("z", 32),
+    ]
+    world = make.world(nodes=4, teams=teams)
+    for name, gpus, team in (("c1", 2, "c"), ("c2", 4, "c"), ("d1", 10, "d")):
+        world.step(make.submitted(name, gpus, team=team))
+    settle(world)
+    world.step(make.submitted("j", 4, team="c"))
+
+    text = why(world, "j").text
+
+    assert text.endswith("starts when 2 of team c are released and 4 of team p are released")
+
+
+def test_the_limit_is_the_longest_that_does() -> None:
+    """Of two nodes with announced maintenance it may have the one that goes later."""
+    world = make.world(nodes=2)
+    for node, hours in (("n0", 3), ("n1", 5)):
+        world.step(f.MaintenanceScheduled(node=node, in_ms=hours * make.HOUR, for_ms=2 * make.HOUR))
+    world.step(make.submitted("j", 8, gpus_per_node=8, limit_ms=10 * make.HOUR, grace_ms=0))
+
+    limit_ms = why(world, "j").change.limit_ms
+    world.step(make.submitted("k", 8, gpus_per_node=8, limit_ms=limit_ms, grace_ms=0))
+
+    assert limit_ms == 5 * make.HOUR
+    assert world.nodes_of("k") == {"n1"}

@@ -102,6 +102,9 @@ def regular_fleet(counts: Sequence[int], *, levels: Sequence[str], gpus_per_node
 def read_teams(path: Path) -> tuple[TeamSet, ...]:
     """The teams of a TOML file, each after its parent; raises BadInputError."""
     table = _toml(path)
+    strange = next((key for key in table if key != "team"), None)
+    if strange is not None:
+        raise BadInputError(path, f"{strange}: expected tables [[team]] or [team.NAME]")
     rows = table.get("team", [])
     if isinstance(rows, dict):
         rows = [{"name": name, **row} for name, row in rows.items() if isinstance(row, dict)]

@@ -110,6 +110,8 @@ def test_teams_read_as_they_were_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("[teams.a]\nguaranteed = 8", "teams: expected tables [[team]] or [team.NAME]"),
+        ("[[teams]]\nname = 'a'", "teams: expected tables [[team]] or [team.NAME]"),
         ("team = 3", "expected tables"),
         ("[[team]]\nguaranteed = 1", "name: expected a text"),
         ("[[team]]\nname = 'a'\nguarantee = 1", "guarantee: expected one of"),

@@ -28,16 +28,13 @@ PATIENCE: Final = 10
 """After so many intervals the causes are brought up to date in any step."""
 
 
-NO_CHANGE: Final = Change("")
-
-
 class Answer(NamedTuple):
     """Why a job waits. binding: what exactly stands in the way. change: what would start it."""
 
     cause: WaitCause
     text: str
     binding: str = ""
-    change: Change = NO_CHANGE
+    change: Change = remedies.NOTHING
 
 
 def explain(turn: Turn, job: Job, order: Order) -> Answer:
@@ -51,9 +48,10 @@ def explain(turn: Turn, job: Job, order: Order) -> Answer:
         needs = gpus_in_words(job.gpus)
         text = f"needs {needs}; {leaving} is leaving for it"
         return Answer(WaitCause.CAPACITY, text, "its victims' grace")
-    stopped = quota.barrier(state, job.spec.team, job.gpus, preemptible=job.spec.preemptible)
-    if stopped is not None:
-        return _limited(job, stopped)
+    spec = job.spec
+    stopped = quota.barriers(state, spec.team, job.gpus, preemptible=spec.preemptible)
+    if stopped:
+        return _limited(state, job, stopped)
     return _room(turn, job, order)
 
 
@@ -72,20 +70,35 @@ def _own(state: State, job: Job) -> Answer | None:
     return None
 
 
-def _limited(job: Job, stopped: quota.Barrier) -> Answer:
+def _limited(state: State, job: Job, stopped: list[quota.Barrier]) -> Answer:
+    first, *others = stopped
+    change = f"starts when {_release(job, first)}"
+    for other in others:
+        change += f" and {_release(job, other)}"
+    shape = shape_of(job)
+    if not state.tree_for(shape.selector).fits(shape):
+        change += " and there is room"
+    text = f"needs {gpus_in_words(job.gpus)}; {_limit_text(first)}; {change}"
+    binding = f"{first.kind} limit of team {first.team}"
+    over = first.used + job.gpus - first.most
+    return Answer(WaitCause.BORROW_LIMIT, text, binding, Change(change, gpus=over))
+
+
+def _limit_text(stopped: quota.Barrier) -> str:
+    if stopped.kind == "lend":
+        return f"of {stopped.most} in all, {stopped.used} are used, or idle and not lent"
     what = {
         "guarantee": "its guarantee, which a preemptible=no job may not exceed, is",
         "borrow": "its guarantee and borrow limit are",
-        "lend": "what the others lend leaves",
     }[stopped.kind]
+    return f"team {stopped.team} uses {stopped.used} and {what} {stopped.most}"
+
+
+def _release(job: Job, stopped: quota.Barrier) -> str:
+    """How many GPUs have to be released for one limit, and whose."""
     over = stopped.used + job.gpus - stopped.most
-    change = f"starts when {over} of them {'is' if over == 1 else 'are'} released"
-    text = (
-        f"needs {gpus_in_words(job.gpus)}; team {stopped.team} uses {stopped.used} and {what} "
-        f"{stopped.most}; {change}"
-    )
-    binding = f"{stopped.kind} limit of team {stopped.team}"
-    return Answer(WaitCause.BORROW_LIMIT, text, binding, Change(change, gpus=over))
+    whose = "that are borrowed" if stopped.kind == "lend" else f"of team {stopped.team}"
+    return f"{over} {whose} {'is' if over == 1 else 'are'} released"
 
 
 def _room(turn: Turn, job: Job, order: Order) -> Answer:
@@ -156,7 +169,7 @@ def _shape_text(job: Job, shape: Shape, within_reach: int) -> str:
 
 def _reserved(turn: Turn, job: Job, order: Order, *, free: int) -> Answer:
     """What it needs is kept for others."""
-    change = remedies.shorter_limit(turn, job, order)
+    change = remedies.shorter_limit(turn, job, shape_of(job), order)
     needs = f"needs {gpus_in_words(job.gpus)}; {are(free)} free, but what it needs of them is"
     if change.text:
         for_whom = change.kept_for

@@ -82,13 +82,23 @@ def barrier(
 
     count: how a team's use is counted.
     """
+    return next(_barriers(state, team_name, gpus, preemptible=preemptible, count=count), None)
+
+
+def barriers(state: State, team_name: str, gpus: int, *, preemptible: bool) -> list[Barrier]:
+    """All that keeps so many more GPUs of a team out, as things stand; `barrier` is the first."""
+    return list(_barriers(state, team_name, gpus, preemptible=preemptible, count=committed))
+
+
+def _barriers(
+    state: State, team_name: str, gpus: int, *, preemptible: bool, count: Use
+) -> Iterator[Barrier]:
     for kind, team, most in _limits(state, team_name, preemptible=preemptible):
         if count(team) + gpus > most:
-            return Barrier(kind, team.name, count(team), most)
-    if not state.lending_limited:
-        return None
-    use = held if count is committed else to_hold
-    return _effective_barrier(state, state.teams[team_name], gpus, use)
+            yield Barrier(kind, team.name, count(team), most)
+    if state.lending_limited:
+        use = held if count is committed else to_hold
+        yield from _effective_barriers(state, state.teams[team_name], gpus, use)
 
 
 def addable(state: State, team_name: str, *, preemptible: bool) -> int | None:
@@ -152,7 +162,7 @@ def _open(state: State, job: Job) -> bool:
     return barrier_without_claim(state, job, projected) is None
 
 
-def _effective_barrier(state: State, team: Team, gpus: int, use: Use) -> Barrier | None:
+def _effective_barriers(state: State, team: Team, gpus: int, use: Use) -> Iterator[Barrier]:
     """The same where somebody limits what it lends."""
 
     def with_gang(other: Team) -> int:
@@ -163,14 +173,13 @@ def _effective_barrier(state: State, team: Team, gpus: int, use: Use) -> Barrier
         after = effective(above, with_gang)
         most = above.guaranteed + above.borrow
         if above.borrow != UNLIMITED and after > most:
-            return Barrier("borrow", above.name, effective(above, use), most)
+            yield Barrier("borrow", above.name, effective(above, use), most)
         top = above
     if effective(top, with_gang) <= top.guaranteed:
-        return None
+        return
     total = sum(effective(c, with_gang) + locked(c, with_gang) for c in state.root.children)
     if total > state.capacity:
-        return Barrier("lend", top.name, total - gpus, state.capacity)
-    return None
+        yield Barrier("lend", top.name, total - gpus, state.capacity)
 
 
 def never(state: State, team_name: str, gpus: int, *, preemptible: bool) -> Barrier | None:
@@ -178,7 +187,7 @@ def never(state: State, team_name: str, gpus: int, *, preemptible: bool) -> Barr
     team = state.teams[team_name]
     if not preemptible and gpus > team.guaranteed:
         return Barrier("guarantee", team.name, 0, team.guaranteed)
-    return _effective_barrier(state, team, gpus, lambda _team: 0)
+    return next(_effective_barriers(state, team, gpus, lambda _team: 0), None)
 
 
 def most_ever(state: State, spec: Spec) -> int:

@@ -6,6 +6,7 @@ leave is not said by name where anybody would do; who holds most is.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from heapq import nsmallest
@@ -50,6 +51,9 @@ class Change(NamedTuple):
     limit_ms: int = 0
     at_ms: int = 0
     kept_for: str = ""
+
+
+NOTHING: Final = Change("")
 
 
 # --- room -----------------------------------------------------------------------------------------
@@ -177,33 +181,56 @@ def may_evict_later(turn: Turn, job: Job, shape: Shape, order: Order) -> Change 
     until = [(protected_until_ms(policy, v.job), v.job.id) for v in choice.victims if v.cause]
     protected = [(at_ms, name) for at_ms, name in until if at_ms > turn.now_ms]
     if not protected:
-        return Change("")
+        return NOTHING
     at_ms = max(protected)[0]
     names = [name for _, name in protected]
-    start = f"starts when {some(names)} {has_or_have(len(names))} run the minimum time"
+    start = (
+        f"starts at the latest when {some(names)} {has_or_have(len(names))} run the minimum time"
+    )
     if at_ms == NEVER:
         return Change(start)
     left = duration_in_words(_coarse(at_ms - turn.now_ms, up=True))
     return Change(f"{start}, in {left}, and may be evicted", at_ms=at_ms)
 
 
-def shorter_limit(turn: Turn, job: Job, order: Order) -> Change:
+def shorter_limit(turn: Turn, job: Job, shape: Shape, order: Order) -> Change:
     """With what limit it could use the hole before what is kept for others."""
-    state = turn.state
     keeping = Keeping(turn, job, order)
     plans = keeping.binding()
     starts = [plan.start_ms for plan in plans]
-    starts += [w.from_ms for w in keeping.windows()]
+    starts += [w.from_ms for w in keeping.windows() if w.from_ms > turn.now_ms]
     if not starts:
-        return Change("")
+        return NOTHING
     names = some([plan.job for plan in plans]) if plans else "an announced maintenance"
     later = f"when {names} {has_or_have(len(plans))} started" if plans else "after that"
-    grace = grace_ms(state.cell.policy, job)
-    limit_ms = _coarse(min(starts) - turn.now_ms - grace + job.saved_ms, up=False)
+    grace = grace_ms(turn.state.cell.policy, job)
+    end_ms = _latest_end(turn, job, shape, order, starts)
+    limit_ms = _coarse(end_ms - turn.now_ms - grace + job.saved_ms, up=False)
     if limit_ms <= job.saved_ms:
         return Change(f"starts {later}", kept_for=names)
     text = f"starts at once with a limit of {duration_in_words(limit_ms)}, or {later}"
     return Change(text, limit_ms=limit_ms, kept_for=names)
+
+
+def _latest_end(turn: Turn, job: Job, shape: Shape, order: Order, starts: list[int]) -> int:
+    """By when it has to be out to find a place now: one of the times at which others start.
+
+    Whoever is out sooner is bound by fewer, so the last time that is soon enough is found by
+    halving. Out by the first of them it is bound by nobody.
+    """
+    ends = sorted(set(starts))
+    first_too_late = bisect_left(
+        ends[1:], 1, key=lambda end_ms: not _fits_until(turn, job, shape, order, end_ms)
+    )
+    return ends[first_too_late]
+
+
+def _fits_until(turn: Turn, job: Job, shape: Shape, order: Order, end_ms: int) -> bool:
+    keeping = Keeping(turn, job, order)
+    keeping.end_ms = end_ms
+    tree = turn.state.tree_for(shape.selector)
+    with keeping.without_kept(tree):
+        return tree.fits(shape)
 
 
 def back_in_service(turn: Turn, shape: Shape) -> Change:
