@@ -79,9 +79,22 @@ class Company:
         self.progress()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, failure: type[BaseException] | None, *_: object) -> None:
         self._stop.set()
         self._service.join(PATIENCE_S)
+        try:
+            if failure is None:
+                self.until(lambda: not self._open(), "what was acknowledged is never answered")
+        finally:
+            self._dismiss_all()
+
+    def _open(self) -> list[str]:
+        """The acknowledged jobs that nobody has answered."""
+        answers = self._look()
+        return [job for job in self.acknowledged if not answers[job]]
+
+    def _dismiss_all(self) -> None:
+        """End the schedulers, after all was answered: the last submissions too."""
         for name in list(self._schedulers):
             self.dismiss(name, signal.SIGTERM)
         self._reader.close()
@@ -304,7 +317,8 @@ def judge(company: Company) -> None:
     answers = answers_of(log)
     found = decided(read_to_ends(log, {DECISIONS: 0}))
     rejected = sum(each.count for each in found if isinstance(each, d.InputRejected))
-    assert {job for job in company.acknowledged if answers[job] != 1} == set()
+    wrong = {job: answers[job] for job in company.acknowledged if answers[job] != 1}
+    assert wrong == {}, wrong
     assert set(answers.values()) == {1}
     assert rejected >= company.garbage
     _judge_assignments(log)

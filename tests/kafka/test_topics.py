@@ -130,12 +130,16 @@ def test_a_topic_that_was_deleted_is_said_to_be_missing(
     log: KafkaLog, kafka_bootstrap: str, cell: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who appends finds out by the first record that nobody takes."""
-    impatient = {**kafka_settings._PRODUCER, "message.timeout.ms": 1_000}
-    monkeypatch.setattr(kafka_settings, "_PRODUCER", impatient)
-    log.append([Message(topic=Topic.JOBS, value=b"x")])
     name = f"gangline.{cell}.jobs"
+    log.append([Message(topic=Topic.JOBS, value=b"x")])
     admin = AdminClient({"bootstrap.servers": kafka_bootstrap})
     admin.delete_topics([name])[name].result()
+    # Impatient only now: on a busy broker the first record may well take a second.
+    impatient = {**kafka_settings._PRODUCER, "message.timeout.ms": 1_000}
+    monkeypatch.setattr(kafka_settings, "_PRODUCER", impatient)
+    assert log._appender is not None
+    log._appender.retire()
+    log._appender = None
     # Brokers may show it for a moment yet.
     assert TopicsMissingError in (refusal(log) for _ in range(20))
 
