@@ -266,7 +266,7 @@ class Client:
     def job(self, job: str, *, min_position: str = "") -> dict[str, Any]:
         """A job with its attempts."""
         found: dict[str, Any] = self.request(
-            "GET", f"/v1/jobs/{quote(job, safe='')}", params={"min_position": min_position}
+            "GET", self.route("jobs", job), params={"min_position": min_position}
         )
         return found
 
@@ -287,7 +287,7 @@ class Client:
         return self._change(job, "priority", {"priority": priority})
 
     def _change(self, job: str, verb: str, body: Any) -> Submitted:  # noqa: ANN401 - JSON
-        answer = self.request("POST", f"/v1/jobs/{quote(job, safe='')}/{verb}", body=body)
+        answer = self.request("POST", self.route("jobs", job, verb), body=body)
         return Submitted(job, answer["position"])
 
     def wait(self, job: str, *, timeout_s: float | None = None) -> int:
@@ -370,6 +370,19 @@ class Client:
             yield from _happenings(response.iter_lines())
 
     # ------------------------------------------------------------ requests
+
+    @staticmethod
+    def route(*names: str) -> str:
+        """The path of a route, like `/v1/jobs/JOB/why`; InvalidError for what can be no name.
+
+        Of a name with a slash, or of none, the server would see another path, and say only that.
+        """
+        for name in names:
+            if not name:
+                raise InvalidError("a name has at least one character")
+            if "/" in name or name.startswith("."):
+                raise InvalidError(f"a name has no / and no . at its start: {name!r}")
+        return "/".join(("/v1", *(quote(name, safe="") for name in names)))
 
     def request(
         self,

@@ -137,6 +137,30 @@ def test_an_error_is_one_line_and_has_a_code(
     assert len(done.err.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("team", "set", "{}"), ("why", "{}"), ("job", "{}"), ("cancel", "{}"), ("hold", "{}"),
+        ("release", "{}"), ("events", "{}"), ("logs", "{}"), ("ranks", "{}"), ("cordon", "{}"),
+        ("uncordon", "{}"), ("drain", "{}"), ("maintenance", "{}", "--for", "1h"),
+    ],
+    ids=lambda words: words[0],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("", "at least one character"), ("a b", "no space"), ("a b/c", "no /"), ("..", "no .")],
+)
+def test_what_can_be_no_name_is_told_so(
+    shell: Shell, words: tuple[str, ...], name: str, said: str
+) -> None:
+    """Not that some path was not found, which a slash or an empty name makes of the address."""
+    done = shell(*(word.format(name) for word in words))
+
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+    assert len(done.err.splitlines()) == 1
+
+
 def test_an_api_that_is_not_there_is_said_not_to_be_reachable(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
 
 import click
 
@@ -87,7 +86,7 @@ def set_team(*, team: str, output: str | None, **fields: Any) -> None:  # noqa: 
         if value is not None
     }
     with connect() as client:
-        done = client.request("PUT", f"/v1/teams/{quote(team, safe='')}", body=body)
+        done = client.request("PUT", client.route("teams", team), body=body)
         if body.get("parent"):
             _check_taken(client, team, str(body["parent"]), done["position"])
         _told({"team": team, **done}, output, f"team {team} is set")
@@ -179,7 +178,7 @@ def _each_node(
 ) -> None:
     with connect() as client:
         for node in nodes:
-            done = client.request("POST", f"/v1/nodes/{quote(node, safe='')}/{verb}", body=body)
+            done = client.request("POST", client.route("nodes", node, verb), body=body)
             _told({"node": node, **done}, output, f"{word} {node}")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
 
 import click
 
@@ -416,8 +415,8 @@ def _because(row: Row) -> str:
 @output_options
 def command_why(*, job: str, at: str | None, watch: bool, output: str | None) -> None:
     """Why a job waits, in plain words."""
-    path = f"/v1/jobs/{quote(job, safe='')}/why"
     with connect() as client:
+        path = client.route("jobs", job, "why")
         look(
             lambda: client.request("GET", path, params={"at": at}),
             lambda found: put_one(found, output=output, key="job", text=_why_lines),
@@ -453,7 +452,7 @@ def _waited(row: Row) -> str:
 @output_options
 def command_events(*, job: str | None, follow: bool, output: str | None) -> None:
     """What happened to a job; with -f, decisions (of a job or of all) as they are made."""
-    if not job and not follow:
+    if job is None and not follow:
         raise click.UsageError("name a job, or follow all decisions with -f")
     with connect() as client:
         for row in _life(client, job, follow=follow):
@@ -465,8 +464,8 @@ def command_events(*, job: str | None, follow: bool, output: str | None) -> None
 
 def _life(client: Client, job: str | None, *, follow: bool) -> Iterator[Row]:
     """Decisions of a job so far, and then as they come."""
-    if job and not follow:
-        yield from client.pages(f"/v1/jobs/{quote(job, safe='')}/events")
+    if job is not None and not follow:
+        yield from client.pages(client.route("jobs", job, "events"))
         return
     for happening in client.events(job=job or "", after="" if job else "end"):
         if happening is not None:

@@ -87,7 +87,7 @@ def _nothing(listing: dict[str, Any], rank: int | None) -> str:
 
 def _listing(client: Client, job: str, attempt: int | None) -> dict[str, Any]:
     found: dict[str, Any] = client.request(
-        "GET", f"/v1/jobs/{quote(job, safe='')}/logs", params={"attempt": attempt}
+        "GET", client.route("jobs", job, "logs"), params={"attempt": attempt}
     )
     return found
 

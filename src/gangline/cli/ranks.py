@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
 
 import click
 
@@ -41,8 +40,8 @@ def command_ranks(*, job: str, attempt: int | None, watch: bool, output: str | N
 
     By the program's own word: `gangline.checkpoint.progress(step)`, or what docs/agents.md says.
     """
-    path = f"/v1/jobs/{quote(job, safe='')}/ranks"
     with connect() as client:
+        path = client.route("jobs", job, "ranks")
         look(
             lambda: client.request("GET", path, params={"attempt": attempt}),
             lambda found: _show(found, output),
