@@ -95,7 +95,6 @@ export class FleetMap {
     this.fleet = unpack(found);
     this.teams = [...new Set(found.gangs.map((gang) => gang[1]))].sort();
     this.draw();
-    this.describe();
   }
 
   /** The side of a cell that lets the whole fleet be seen, or larger by the zoom. */
@@ -343,6 +342,7 @@ export class FleetMap {
     });
   }
 
+  /** Say in the table what the picture shows. */
   describe() {
     const rows = this.rows();
     this.table.replaceChildren(

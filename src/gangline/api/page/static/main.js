@@ -93,12 +93,13 @@ async function enter() {
 async function refresh() {
   const mine = current;
   const places = () => [...$("page").querySelectorAll(".scroll, .map")];
-  const before = places().map((each) => [each.scrollTop, each.scrollLeft]);
+  const before = places().map((each) => [each.scrollLeft, each.scrollTop]);
   try {
     await mine.refresh();
     const after = places();
     if (mine === current && after.length === before.length) {
-      after.forEach((each, i) => each.scrollTo(before[i][1], before[i][0]));
+      // Only where somebody has scrolled: to put a place anywhere lays out the whole page at once.
+      after.forEach((each, i) => before[i].some(Boolean) && each.scrollTo(...before[i]));
     }
     $("fresh").textContent = shown.at === null ? `Read at ${clock(Date.now())}` : "";
     if (connected === "failed") connected = "live";

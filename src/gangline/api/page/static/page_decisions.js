@@ -60,18 +60,22 @@ async function show(parts) {
   const found = await page("decisions", wanted(parts));
   parts.rows = found.items;
   parts.next = found.next;
-  draw(parts);
+  await draw(parts);
 }
 
 async function older(parts) {
   const found = await page("decisions", { ...wanted(parts), before: parts.next });
   parts.rows = [...parts.rows, ...found.items];
   parts.next = found.next;
-  draw(parts);
+  await draw(parts);
 }
 
-function draw(parts) {
-  fill(parts.table, {
+async function draw(parts) {
+  parts.count.textContent =
+    `${num(parts.rows.length)} shown` +
+    (shown.at === null ? ", live" : "; the live feed is paused in the past");
+  parts.more.hidden = !parts.next;
+  await fill(parts.table, {
     caption: "Decisions, newest first",
     columns: [
       {
@@ -93,10 +97,6 @@ function draw(parts) {
     rows: parts.rows,
     none: empty("Nothing was decided that matches. Clear the filters to see more."),
   });
-  parts.count.textContent =
-    `${num(parts.rows.length)} shown` +
-    (shown.at === null ? ", live" : "; the live feed is paused in the past");
-  parts.more.hidden = !parts.next;
 }
 
 const rows = (parts) => ({

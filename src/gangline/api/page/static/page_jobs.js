@@ -99,7 +99,11 @@ export function build({ root, query, setQuery }) {
 
 async function show(parts) {
   parts.found = await page("jobs", { ...parts.wanted, limit: Math.min(1000, parts.limit) });
-  fill(parts.table, {
+  parts.count.textContent =
+    `${num(parts.found.items.length)} shown` +
+    (shown.at === null ? "" : ", of those that waited or held GPUs at that moment");
+  parts.more.hidden = !parts.found.next || parts.limit >= 1000;
+  await fill(parts.table, {
     columns: COLUMNS,
     rows: parts.found.items,
     caption: "Jobs, newest first",
@@ -108,10 +112,6 @@ async function show(parts) {
       "gangline submit --team TEAM --gpus 8 -- python train.py",
     ),
   });
-  parts.count.textContent =
-    `${num(parts.found.items.length)} shown` +
-    (shown.at === null ? "" : ", of those that waited or held GPUs at that moment");
-  parts.more.hidden = !parts.found.next || parts.limit >= 1000;
 }
 
 const rows = (parts) => ({

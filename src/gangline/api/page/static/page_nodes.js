@@ -99,7 +99,7 @@ async function refresh(parts) {
   if (text === parts.read) return;
   parts.read = text;
   parts.rows = items;
-  draw(parts);
+  await draw(parts);
 }
 
 function chips(parts) {
@@ -126,7 +126,7 @@ function chips(parts) {
   );
 }
 
-function draw(parts) {
+async function draw(parts) {
   chips(parts);
   const text = parts.text.toLowerCase();
   const kept = parts.rows.filter(
@@ -135,7 +135,10 @@ function draw(parts) {
       `${row.node}/${row.path.join("/")}`.toLowerCase().includes(text),
   );
   parts.shown = sorted(kept, COLUMNS, parts.order);
-  fill(parts.table, {
+  const shown = num(Math.min(parts.most, kept.length));
+  parts.count.textContent = `${shown} of ${num(kept.length)} nodes`;
+  parts.more.hidden = kept.length <= parts.most;
+  await fill(parts.table, {
     columns: COLUMNS,
     rows: parts.shown.slice(0, parts.most),
     order: parts.order,
@@ -149,9 +152,6 @@ function draw(parts) {
       ? empty("No node matches.")
       : empty("No node has come up yet. On each node:", "gangline agent --bus URL"),
   });
-  const shown = num(Math.min(parts.most, kept.length));
-  parts.count.textContent = `${shown} of ${num(kept.length)} nodes`;
-  parts.more.hidden = kept.length <= parts.most;
 }
 
 const rows = (parts) => ({

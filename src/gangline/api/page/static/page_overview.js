@@ -6,6 +6,7 @@ import * as csv from "./csv.js";
 import { now, page, shown } from "./data.js";
 import { FleetMap, KINDS, teamColour } from "./fleetmap.js";
 import { QUIET, item } from "./tell.js";
+import { turn } from "./turns.js";
 import {
   ago,
   day,
@@ -160,16 +161,20 @@ async function refresh(parts) {
   if (!(now() - (parts.used || 0) < 60_000)) asked.push(page("usage", { hours: parts.hours }));
   const [found, fleet, usage] = await Promise.all(asked);
   parts.found = found;
-  numbers(parts, found);
-  parts.map.show(fleet);
-  legend(parts);
-  teams(parts, found.teams);
-  waits(parts, found.queue);
-  alarms(parts, found.alarms);
-  if (usage) {
-    parts.used = now();
-    parts.usage = usage;
-    use(parts);
+  const steps = [
+    () => numbers(parts, found),
+    () => parts.map.show(fleet),
+    () => parts.map.describe(),
+    () => legend(parts),
+    () => teams(parts, found.teams),
+    () => waits(parts, found.queue),
+    () => alarms(parts, found.alarms),
+    () => usage && use(parts, usage),
+  ];
+  for (const step of steps) {
+    step();
+    await turn();
+    if (parts.found !== found) return;
   }
   const kinds = shown.at !== null || !parts.feed.children.length;
   if (kinds) parts.feed.replaceChildren(...(await latest()).map(item));
@@ -393,7 +398,9 @@ function alarms(parts, rows) {
   );
 }
 
-function use(parts) {
+function use(parts, usage) {
+  parts.used = now();
+  parts.usage = usage;
   if (!parts.usage.items.length) {
     parts.chart.replaceChildren(empty("No GPU-time yet in this window."));
     parts.reading.replaceChildren();

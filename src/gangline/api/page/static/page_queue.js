@@ -110,7 +110,7 @@ function hide(parts, key, button) {
 async function show(parts) {
   parts.found = await page("queue", { ...parts.wanted, limit: PAGE + parts.first });
   if (!parts.drawn) filters(parts);
-  draw(parts);
+  await draw(parts);
 }
 
 function filters(parts) {
@@ -137,9 +137,13 @@ function filters(parts) {
   );
 }
 
-function draw(parts) {
+async function draw(parts) {
   const { found } = parts;
-  fill(parts.table, {
+  parts.count.textContent =
+    `${num(found.items.length)} of ${num(found.matching)} that match, ` +
+    `${num(found.total)} jobs wait; those that match ask for ${num(found.gpus)} GPUs.`;
+  parts.more.hidden = found.items.length >= found.matching;
+  await fill(parts.table, {
     columns: ALL.filter((column) => !parts.hidden.has(column.key)),
     rows: found.items,
     caption: "Jobs that wait, in order",
@@ -152,10 +156,6 @@ function draw(parts) {
           "gangline submit --team TEAM --gpus 8 -- python train.py",
         ),
   });
-  parts.count.textContent =
-    `${num(found.items.length)} of ${num(found.matching)} that match, ` +
-    `${num(found.total)} jobs wait; those that match ask for ${num(found.gpus)} GPUs.`;
-  parts.more.hidden = found.items.length >= found.matching;
 }
 
 const rows = (parts) => ({

@@ -5,6 +5,7 @@ import { sentence } from "./causes.js";
 import * as csv from "./csv.js";
 import { now, page } from "./data.js";
 import { fill, sorted } from "./table.js";
+import { turn } from "./turns.js";
 import { day, el, empty, gpuHours, num, panel, span, teamLink } from "./words.js";
 
 const HOURS = [
@@ -101,21 +102,22 @@ export function build({ root, query, setQuery }) {
 
 async function refresh(parts) {
   parts.found = await page("overview");
-  table(parts);
+  await table(parts);
   // Shares come in steps of five minutes: once a minute is often enough.
   if (now() - parts.read < FRESH_MS && now() >= parts.read) return;
   parts.shares = await page("shares", { hours: parts.hours });
   parts.read = now();
-  cards(parts);
-  loans(parts);
-  bands(parts);
+  for (const draw of [cards, loans, bands]) {
+    await turn();
+    draw(parts);
+  }
 }
 
-function table(parts) {
+async function table(parts) {
   const rows = parts.found.teams;
   const most = Math.max(1, ...rows.map((row) => Math.max(row.used, row.guaranteed)));
   const columns = COLUMNS(most);
-  fill(parts.table, {
+  await fill(parts.table, {
     columns,
     rows: sorted(rows, columns, parts.order),
     order: parts.order,

@@ -1,27 +1,30 @@
 // Tables: columns that can be sorted and left out, rows with links.
 
 import * as csv from "./csv.js";
+import { turn } from "./turns.js";
 import { el, inert, panel } from "./words.js";
 
+const SLICE = 25;
+const filling = new WeakMap();
+
 /**
- * Fill a table. columns: {key, title, cell(row), number, words, small}. order: key, or -key for
+ * Fill a table, in turns where it is long; a later call for the same table wins. columns: {key, title, cell(row), number, words, small}. order: key, or -key for
  * descending. sort: called with a new order; columns with `fixed` cannot be sorted by.
  */
-export function fill(table, { columns, rows, none, caption, order, sort }) {
+export async function fill(table, { columns, rows, none, caption, order, sort }) {
   const head = el(
     "tr",
     {},
     columns.map((column) => heading(column, order, sort)),
   );
-  const body = rows.map((row) =>
-    el(
-      "tr",
-      {},
-      columns.map((column) =>
-        el("td", { class: classes(column), "data-label": column.title }, column.cell(row)),
-      ),
-    ),
-  );
+  const mine = {};
+  filling.set(table, mine);
+  const body = [];
+  for (const row of rows) {
+    if (body.length && body.length % SLICE === 0) await turn();
+    if (filling.get(table) !== mine) return;
+    body.push(line(columns, row));
+  }
   if (!rows.length) body.push(el("tr", {}, el("td", { colspan: columns.length }, none)));
   if (!table.tHead) {
     table.replaceChildren(
@@ -34,6 +37,15 @@ export function fill(table, { columns, rows, none, caption, order, sort }) {
   settle(table.tHead, [head]);
   settle(table.tBodies[0], body);
 }
+
+const line = (columns, row) =>
+  el(
+    "tr",
+    {},
+    columns.map((column) =>
+      el("td", { class: classes(column), "data-label": column.title }, column.cell(row)),
+    ),
+  );
 
 /** Put rows in their places; what is there already stays, with the keyboard that may be in it. */
 function settle(place, wanted) {
