@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gangline.cli import local_kafka, local_postgres, processes
+from gangline.cli import local_kafka, local_postgres, main, processes
 from gangline.cli import stack as stacks
 from gangline.cli.errors import INTERRUPTED
 from gangline.cli.local_process import LocalServerError, free_port
@@ -155,6 +156,52 @@ def test_the_demo_keeps_its_promises(folder: Path) -> None:
     assert "come out byte for byte" in done.stdout
     assert re.fullmatch(r"The page is then at http://\S+", done.stdout.splitlines()[-1])
     assert "Traceback" not in done.stderr
+
+
+def test_status_names_the_servers_of_the_stack_too(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A Postgres that died and a broker of which only a note is left: both are said to have ended.
+
+    Their logs stand beside them, and what starts them again.
+    """
+    monkeypatch.delenv("GANGLINE_DATABASE_URL", raising=False)
+    local_postgres.start(folder / "postgres")
+    api = processes.start("api", ["no-such-command"], log=folder / "log", env={})
+    alive = processes.Process(
+        name="api", pid=os.getpid(), started=_started(os.getpid()), boot=processes.boot()
+    )
+    stack = stacks.Stack(plan=stacks.Plan(directory=folder), running={"api": alive})
+    stack.save()
+
+    assert _status(folder, capsys) == (0, {"postgres": "running", "api": "running"}, "")
+
+    local_postgres.stop(folder / "postgres")
+    stack.plan = stacks.Plan(directory=folder, bus="kafka")
+    (folder / "kafka").mkdir()
+    (folder / "kafka" / "server.json").write_text(f'{{"pid": {api.pid}, "port": 1}}')
+    stack.save()
+
+    code, states, said = _status(folder, capsys)
+    assert (code, states) == (1, {"postgres": "ended", "kafka": "ended", "api": "running"})
+    assert said == (
+        "postgres, kafka ended; the log says why, and "
+        f"`gangline up --dir {folder}` starts what does not run"
+    )
+
+
+def _status(folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, str], str]:
+    """What `gangline status` says: its code, the state of each part, and what is wrong."""
+    code = main.run(["status", "--dir", str(folder), "-o", "json"])
+    found = capsys.readouterr()
+    states = {row["name"]: row["state"] for row in json.loads(found.out)}
+    return code, states, next((line for line in found.err.splitlines() if "ended" in line), "")
+
+
+def _started(pid: int) -> int:
+    """When a process started, as /proc states it."""
+    text = Path(f"/proc/{pid}/stat").read_text()
+    return int(text[text.rindex(")") + 2 :].split()[19])
 
 
 def test_a_number_that_is_used_again_is_not_our_process() -> None:

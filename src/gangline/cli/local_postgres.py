@@ -123,6 +123,12 @@ def url(directory: Path) -> str | None:
     return server.url if server is not None and _pid(server) is not None else None
 
 
+def process(directory: Path) -> int | None:
+    """Find the process id of the server of this folder; None when none runs."""
+    server = _read(directory.resolve())
+    return _pid(server) if server is not None else None
+
+
 def remove(directory: Path) -> None:
     """Stop the server of this folder and delete the folder with all its data."""
     stop(directory)

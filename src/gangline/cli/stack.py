@@ -299,6 +299,35 @@ def _all_there(stack: Stack, client: Client) -> bool:
     return ours <= {row["node"] for row in client.pages("/v1/nodes") if row["health"] != "lost"}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A process of a stack, or a server of its own. pid: None for a server that has ended."""
+
+    name: str
+    running: bool
+    pid: int | None
+    log: Path
+
+
+def parts(stack: Stack) -> list[Part]:
+    """Everything that should run: the servers first, as nothing runs without them."""
+    folder = stack.plan.directory
+    found = []
+    if not stack.plan.database:
+        pid = local_postgres.process(folder / "postgres")
+        log = folder / "postgres" / "postgres.log"
+        found.append(Part(name="postgres", running=pid is not None, pid=pid, log=log))
+    if stack.plan.bus == "kafka":
+        broker = local_kafka.find(folder / "kafka")
+        pid = broker.pid if broker is not None else None
+        log = folder / "kafka" / "kafka.log"
+        found.append(Part(name="kafka", running=pid is not None, pid=pid, log=log))
+    return found + [
+        Part(name=name, running=process.alive, pid=process.pid, log=stack.log_of(name))
+        for name, process in stack.running.items()
+    ]
+
+
 def down(directory: Path) -> list[str]:
     """Stop everything and keep the data; the names of what was stopped."""
     directory = directory.resolve()

@@ -101,7 +101,10 @@ _COLUMNS: Final = (
 @_DIR
 @output_options
 def command_status(*, directory: Path, output: str | None) -> int:
-    """What of the stack runs. Exit code 1 when something that should run does not."""
+    """What of the stack runs, its own Postgres and Kafka too.
+
+    Exit code 1 when something that should run does not.
+    """
     stack = stacks.load(directory)
     if stack is None or not stack.running:
         if output not in (None, "table", "wide"):
@@ -110,13 +113,17 @@ def command_status(*, directory: Path, output: str | None) -> int:
         return 1
     rows: list[dict[str, Any]] = [
         {
-            "name": name,
-            "state": "running" if process.alive else "ended",
-            "pid": process.pid,
-            "log": str(stack.log_of(name)),
+            "name": part.name,
+            "state": "running" if part.running else "ended",
+            "pid": part.pid,
+            "log": str(part.log),
         }
-        for name, process in stack.running.items()
+        for part in stacks.parts(stack)
     ]
     put(rows, output=output, columns=_COLUMNS, key="name")
     say(f"the page is at {stack.url}")
-    return 0 if all(row["state"] == "running" for row in rows) else 1
+    ended = [row["name"] for row in rows if row["state"] == "ended"]
+    if ended:
+        again = f"`gangline up --dir {_quoted(directory)}`"
+        say(f"{', '.join(ended)} ended; the log says why, and {again} starts what does not run")
+    return 1 if ended else 0
