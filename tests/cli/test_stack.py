@@ -167,22 +167,21 @@ def test_status_names_the_servers_of_the_stack_too(
     """
     monkeypatch.delenv("GANGLINE_DATABASE_URL", raising=False)
     local_postgres.start(folder / "postgres")
-    api = processes.start("api", ["no-such-command"], log=folder / "log", env={})
-    alive = processes.Process(
-        name="api", pid=os.getpid(), started=_started(os.getpid()), boot=processes.boot()
-    )
-    stack = stacks.Stack(plan=stacks.Plan(directory=folder), running={"api": alive})
-    stack.save()
+    with subprocess.Popen(["sleep", "600"]) as sleeper:
+        started = _started(sleeper.pid)
+        api = processes.Process(name="api", pid=sleeper.pid, started=started, boot=processes.boot())
+        stack = stacks.Stack(plan=stacks.Plan(directory=folder), running={"api": api})
+        stack.save()
+        assert _status(folder, capsys) == (0, {"postgres": "running", "api": "running"}, "")
 
-    assert _status(folder, capsys) == (0, {"postgres": "running", "api": "running"}, "")
+        local_postgres.stop(folder / "postgres")
+        (folder / "kafka").mkdir()
+        (folder / "kafka" / "server.json").write_text(f'{{"pid": {sleeper.pid}, "port": 1}}')
+        stack.plan = stacks.Plan(directory=folder, bus="kafka")
+        stack.save()
+        code, states, said = _status(folder, capsys)
+        sleeper.kill()
 
-    local_postgres.stop(folder / "postgres")
-    stack.plan = stacks.Plan(directory=folder, bus="kafka")
-    (folder / "kafka").mkdir()
-    (folder / "kafka" / "server.json").write_text(f'{{"pid": {api.pid}, "port": 1}}')
-    stack.save()
-
-    code, states, said = _status(folder, capsys)
     assert (code, states) == (1, {"postgres": "ended", "kafka": "ended", "api": "running"})
     assert said == (
         "postgres, kafka ended; the log says why, and "
