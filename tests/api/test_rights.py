@@ -141,6 +141,34 @@ def test_what_is_a_teams_own_stays_its_own(house: House, who: str, route: tuple[
         assert (answer.status_code == 403) is (who == "speech"), json.dumps(answer.json())
 
 
+OPERATED: Final = [
+    route
+    for route in routes()
+    if route[0] not in ("GET", "HEAD") and not route[1].startswith(("/v1/jobs", "/v1/session"))
+]
+
+
+@pytest.mark.parametrize("who", ["vision", "speech", "audit"])
+@pytest.mark.parametrize("route", OPERATED, ids=" ".join)
+@pytest.mark.parametrize("nonsense", [False, True], ids=["sense", "nonsense"])
+def test_only_operators_state_what_operators_state(
+    house: House, who: str, route: tuple[str, str], *, nonsense: bool
+) -> None:
+    """A team, a node or a policy is set by the role for it, whatever the request is worth.
+
+    Nobody learns from the answer what would be a good request, and no fact is left.
+    """
+    method, path = route
+    before = house.facts()
+    body = {"nonsense": True} if nonsense else BODIES.get(path, {})
+
+    answer = house.ask(who, method, path, body=body)
+
+    assert (answer.status_code, answer.json()["type"]) == (403, "urn:gangline:problem:denied")
+    assert house.facts() == before
+    assert ("PUT", "/v1/teams/{team}") in OPERATED
+
+
 def test_a_stream_says_nothing_of_a_teams_own(house: House) -> None:
     """Decisions hold the public part of a spec only: there is no field for more."""
     queued = {"kind": "JobQueued", "job": "v-1", "detail": {"spec": {"gpus": 8}}}

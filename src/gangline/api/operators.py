@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
@@ -17,7 +17,13 @@ from gangline.events import facts
 from gangline.events.log import Topic
 from gangline.events.spec import UNLIMITED
 
-router = APIRouter(prefix="/v1", tags=["operators"])
+
+def _only_operators(caller: Caller) -> None:
+    """Turn others away before anything of theirs is looked at."""
+    authorise(caller, Verb.OPERATE)
+
+
+router = APIRouter(prefix="/v1", tags=["operators"], dependencies=[Depends(_only_operators)])
 
 
 class DrainRequest(Why):
@@ -90,7 +96,6 @@ async def _state(desk: Desk, body: Any, *, key: str, caller: Principal) -> Accep
 
 async def _about_node(desk: Desk, body: Any, *, caller: Principal) -> Accepted:  # noqa: ANN401
     """The same for a node that must be known."""
-    authorise(caller, Verb.OPERATE)
     rows = await run_in_threadpool(
         desk.views.rows, "nodes", where={"node": body.node}, after="", limit=1
     )
