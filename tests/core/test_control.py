@@ -246,6 +246,11 @@ TEAMS: list[tuple[f.TeamSet, Refusal]] = [
     (make.team("a", lend=-2), Refusal.BAD_VALUE),
     (make.team("a", weight=0), Refusal.BAD_VALUE),
     (make.team("a", by_model={"h100": -1}), Refusal.BAD_VALUE),
+    (make.team("a", by_model={"h100": 17}), Refusal.BAD_VALUE),
+    (make.team("a", by_model={"h100": 9, "a100": 8}), Refusal.BAD_VALUE),
+    (make.team("a", by_model={"": 1}), Refusal.BAD_NAME),
+    (make.team("split", by_model={"a100": 5}), Refusal.BAD_VALUE),
+    (make.team("split", 7), Refusal.BAD_VALUE),
     (make.team("a", parent="ghost"), Refusal.NO_SUCH_TEAM),
     (make.team("a", parent="a"), Refusal.TEAM_CYCLE),
     (make.team("top", parent="bottom"), Refusal.TEAM_CYCLE),
@@ -264,6 +269,7 @@ def test_a_team_that_makes_no_sense_is_refused(asked: f.TeamSet, reason: Refusal
             make.team("top", 8),
             make.team("middle", 8, parent="top"),
             make.team("bottom", 8, parent="middle"),
+            make.team("split", 8, by_model={"h100": 4, "a100": 4}),
         ]
     )
     before = dict(world.state.teams)

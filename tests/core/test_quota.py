@@ -35,6 +35,12 @@ def holding(teams: list[f.TeamSet], **gpus: int) -> make.World:
     return world
 
 
+def stopped(world: make.World, gpus: int, **fields: Any) -> tuple[Any, ...] | None:
+    """What keeps so many more GPUs of team `a` out, without the model."""
+    found = quota.barrier(world.state, make.spec(gpus, **fields))
+    return None if found is None else found[:4]
+
+
 # --- what keeps a gang out ------------------------------------------------------------------------
 
 ROWS: list[tuple[str, list[f.TeamSet], dict[str, int], int, tuple[str, str, int, int] | None]] = [
@@ -96,7 +102,7 @@ def test_what_keeps_a_gang_out(
     """The kind, the team whose numbers stand in the way, what it uses and what it may."""
     world = holding(teams, **used)
 
-    assert quota.barrier(world.state, "a", gpus, preemptible=True) == barrier
+    assert stopped(world, gpus) == barrier
 
 
 @pytest.mark.parametrize("preemptible", [True, False])
@@ -108,14 +114,14 @@ def test_more_than_may_be_added_meets_a_barrier(
 ) -> None:
     """And, where nobody limits what it lends, as much as may be added meets none."""
     state = holding(teams, **used).state
-    most = quota.addable(state, "a", preemptible=preemptible)
+    most = quota.addable(state, make.spec(preemptible=preemptible))
 
     for gpus in range(1, 17):
-        stopped = quota.barrier(state, "a", gpus, preemptible=preemptible)
+        found = quota.barrier(state, make.spec(gpus, preemptible=preemptible))
         if most is not None and gpus > most:
-            assert stopped is not None
+            assert found is not None
         elif not state.lending_limited:
-            assert stopped is None
+            assert found is None
 
 
 @pytest.mark.parametrize(
@@ -133,7 +139,7 @@ def test_what_may_not_be_preempted_runs_only_inside_the_guarantee(
     """Nobody could ever take back what it borrowed."""
     world = holding([A8, B8], a=used)
 
-    assert quota.barrier(world.state, "a", gpus, preemptible=False) == barrier
+    assert stopped(world, gpus, preemptible=False) == barrier
 
 
 @given(
@@ -150,8 +156,8 @@ def test_a_limit_that_never_binds_changes_nothing(
     """An unlimited lender, told in numbers, is the same as one told in words."""
     words = [make.team("a", guaranteed, borrow=borrow), make.team("b", other, lend=-1)]
     numbers = [make.team("a", guaranteed, borrow=borrow, lend=lend), make.team("b", other, lend=16)]
-    said = quota.barrier(holding(words).state, "a", gpus, preemptible=True)
-    counted = quota.barrier(holding(numbers).state, "a", gpus, preemptible=True)
+    said = quota.barrier(holding(words).state, make.spec(gpus))
+    counted = quota.barrier(holding(numbers).state, make.spec(gpus))
 
     assert said is None or counted is not None
     assert counted is None or counted.kind == "lend" or said == counted

@@ -13,6 +13,7 @@ from gangline.projections.entitlement import PARTS, entitled, fill
 from gangline.projections.lending import FLEET, UNLIMITED, Loan, TeamTerms, Tree, lend, lent
 from gangline.scheduler import core
 from gangline.scheduler.core.entities import Team
+from gangline.scheduler.core.rebuild import link_teams
 from gangline.scheduler.core.state import State
 from tests.projections import story as s
 
@@ -163,7 +164,7 @@ def scheduler_state(terms: dict[str, TeamTerms], direct: dict[str, int], capacit
             parent=team.parent,
             own=direct.get(name, 0),
         )
-    state.link_teams()
+    link_teams(state)
     return state
 
 

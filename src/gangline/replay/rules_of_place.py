@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from gangline.events.spec import UNLIMITED, TopologyKind
 from gangline.replay.broken_rule import BrokenRuleError, Rule
 from gangline.replay.model import gpus_of
+from gangline.replay.model_guarantees import guarantee, guaranteed_model, used_of
 
 if TYPE_CHECKING:
     from gangline.events.decisions import GangPlaced, Seat
@@ -32,6 +33,7 @@ def check_placed(model: Model, job: ModelJob, decision: GangPlaced) -> None:
     if problem:
         raise BrokenRuleError(Rule.WHOLE_GANGS, f"{job.job} placed {problem}")
     _check_limits(model, job)
+    _check_model(model, job)
 
 
 def _seat_problem(model: Model, spec: Spec, seat: Seat) -> str:
@@ -79,3 +81,14 @@ def _check_limits(model: Model, job: ModelJob) -> None:
             raise BrokenRuleError(
                 Rule.LIMITS, f"{job.job} cannot be preempted and is beyond {name}'s guarantee"
             )
+
+
+def _check_model(model: Model, job: ModelJob) -> None:
+    """Nobody could take back what such a gang borrowed of a model."""
+    kind = "" if job.spec.preemptible else guaranteed_model(model, job.spec)
+    team = job.spec.team
+    if not kind or used_of(model, kind)[team] + job.spec.gpus <= guarantee(model, team, kind):
+        return
+    raise BrokenRuleError(
+        Rule.LIMITS, f"{job.job} cannot be preempted and is beyond {team}'s guarantee of {kind}"
+    )

@@ -123,7 +123,7 @@ def _priority_changed(state: State, decision: d.PriorityChanged) -> None:
     job = state.jobs[decision.job]
     job.job_class = decision.job_class
     if job.id in state.holding:
-        state.teams[job.spec.team].reach.clear()
+        state.forget_reach(job.spec.team)
     state.regroup(job)
     state.freed()
     state.touch(job)
@@ -234,7 +234,7 @@ def _gang_started(state: State, decision: d.GangStarted) -> None:
     job.resumed_ms = decision.resumed_ms
     job.address, job.port = decision.address, decision.port
     state.ends.expect(state.cell.policy, job)
-    state.teams[job.spec.team].reach.clear()
+    state.forget_reach(job.spec.team)
     if job.spec.limit_ms is not None:
         state.wake(job.started_ms + job.spec.limit_ms - job.resumed_ms, "limit", job.id)
     state.wake(protected_until_ms(state.cell.policy, job), "protection", job.id)
@@ -251,8 +251,8 @@ def _stop(state: State, job: Job, *, cause: str, grace_ms: int) -> None:
     """The first order to stop starts the grace; a later one may only shorten it."""
     now = state.cell.now_ms
     if not job.stop_cause:
-        state.teams[job.spec.team].reach.clear()
-        state.pledge(job.spec.team, -job.gpus)
+        state.forget_reach(job.spec.team)
+        state.pledge_gang(job, -1)
     deadline = job.stop_ms + job.stop_grace_ms if job.stop_cause else NEVER
     job.stop_ms, job.stop_cause = now, cause
     job.stop_grace_ms = min(grace_ms, max(0, deadline - now))

@@ -8,7 +8,8 @@ from typing import Final
 from gangline.events import decisions as d
 from gangline.events.decisions import Service
 from gangline.scheduler.core.entities import Node, Strike, Team, Window
-from gangline.scheduler.core.rebuild import rearm
+from gangline.scheduler.core.lifecycle import Phase
+from gangline.scheduler.core.rebuild import count_models, link_teams, rearm
 from gangline.scheduler.core.state import State
 
 
@@ -182,10 +183,24 @@ def team_changed(state: State, decision: d.TeamChanged) -> None:
     team.weight, team.parent = decision.weight, decision.parent
     team.by_model = dict(sorted(decision.by_model.items()))
     cell.policy_version += 1
-    state.link_teams()
-    state.count_waiting(team)
+    link_teams(state)
+    count_models(state)
+    _count_waiting(state, team)
     state.freed()
     state.touch(team)
+
+
+def _count_waiting(state: State, team: Team) -> None:
+    """Count the jobs that wait for a team; some may have come before the team was known."""
+    waiting = [
+        job
+        for job in state.jobs.values()
+        if job.phase is Phase.QUEUED and job.spec.team == team.name
+    ]
+    team.queued = len(waiting)
+    team.wanted = sum(job.gpus for job in waiting)
+    for job in waiting:
+        state.regroup(job)
 
 
 def policy_changed(state: State, decision: d.PolicyChanged) -> None:

@@ -49,7 +49,7 @@ def explain(turn: Turn, job: Job, order: Order) -> Answer:
         text = f"needs {needs}; {leaving} is leaving for it"
         return Answer(WaitCause.CAPACITY, text, "its victims' grace")
     spec = job.spec
-    stopped = quota.barriers(state, spec.team, job.gpus, preemptible=spec.preemptible)
+    stopped = quota.barriers(state, spec)
     if stopped:
         return _limited(state, job, stopped)
     return _room(turn, job, order)
@@ -79,7 +79,8 @@ def _limited(state: State, job: Job, stopped: list[quota.Barrier]) -> Answer:
     if not state.tree_for(shape.selector).fits(shape):
         change += " and there is room"
     text = f"needs {gpus_in_words(job.gpus)}; {_limit_text(first)}; {change}"
-    binding = f"{first.kind} limit of team {first.team}"
+    of_model = f" of {first.model}" if first.model else ""
+    binding = f"{first.kind} limit{of_model} of team {first.team}"
     over = first.used + job.gpus - first.most
     return Answer(WaitCause.BORROW_LIMIT, text, binding, Change(change, gpus=over))
 
@@ -87,17 +88,20 @@ def _limited(state: State, job: Job, stopped: list[quota.Barrier]) -> Answer:
 def _limit_text(stopped: quota.Barrier) -> str:
     if stopped.kind == "lend":
         return f"of {stopped.most} in all, {stopped.used} are used, or idle and not lent"
+    of_model = f" of {stopped.model}" if stopped.model else ""
     what = {
-        "guarantee": "its guarantee, which a preemptible=no job may not exceed, is",
+        "guarantee": f"its guarantee{of_model}, which a preemptible=no job may not exceed, is",
         "borrow": "its guarantee and borrow limit are",
     }[stopped.kind]
-    return f"team {stopped.team} uses {stopped.used} and {what} {stopped.most}"
+    return f"team {stopped.team} uses {stopped.used}{of_model} and {what} {stopped.most}"
 
 
 def _release(job: Job, stopped: quota.Barrier) -> str:
     """How many GPUs have to be released for one limit, and whose."""
     over = stopped.used + job.gpus - stopped.most
     whose = "that are borrowed" if stopped.kind == "lend" else f"of team {stopped.team}"
+    if stopped.model:
+        whose = f"{stopped.model} {whose}"
     return f"{over} {whose} {'is' if over == 1 else 'are'} released"
 
 
@@ -148,9 +152,10 @@ def _shape_or_count(turn: Turn, job: Job, shape: Shape, *, free: int, order: Ord
     if shaped and enough and later is None:
         text = f"{_shape_text(job, shape, free + reclaimable)}; {change.text}{held}"
         return Answer(WaitCause.TOPOLOGY, text, f"shape: {_shape_words(shape)}", change)
+    model = turn.state.models.asked_by(job.spec)
     text = (
-        f"needs {gpus_in_words(job.gpus)}; {are(free)} free and {reclaimable} may be reclaimed; "
-        f"{change.text}{held}"
+        f"needs {gpus_in_words(job.gpus, model)}; {are(free)} free and {reclaimable} may be "
+        f"reclaimed; {change.text}{held}"
     )
     return Answer(WaitCause.CAPACITY, text, "free GPUs", change)
 

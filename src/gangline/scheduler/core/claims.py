@@ -57,8 +57,10 @@ def _evict(turn: Turn, job: Job, choice: Choice) -> None:
         turn.decide(d.ReservationReleased(job=job.id, why="changed"))
     free_before = {node.name: node.avail for node, _ in choice.place.parts}
     latest = turn.now_ms
+    model = state.models.asked_by(job.spec)
+    judged = f", by the guarantees of {model}" if model else ""
     certificate = Certificate(
-        binding="cheapest victims of a proven place",
+        binding=f"cheapest victims of a proven place{judged}",
         tie=str(choice.cost),
         alternative=choice.rejected,
         policy_version=state.cell.policy_version,

@@ -40,7 +40,6 @@ def team_set(turn: Turn, fact: Fact, body: f.TeamSet) -> None:
     if refusal is not None:
         turn.refuse(fact, refusal)
         return
-    by_model = {**old.by_model, **body.by_model}
     changed = d.TeamChanged(
         team=body.team,
         guaranteed=_kept(body.guaranteed, old.guaranteed),
@@ -48,9 +47,14 @@ def team_set(turn: Turn, fact: Fact, body: f.TeamSet) -> None:
         lend=_kept(body.lend, old.lend),
         weight=_kept(body.weight, old.weight),
         parent=parent,
-        by_model=by_model,
+        by_model={**old.by_model, **body.by_model},
         by=_actor(fact),
     )
+    by_model = sum(changed.by_model.values())
+    if by_model > changed.guaranteed:
+        detail = f"{by_model} guaranteed by model are more than the {changed.guaranteed} in all"
+        turn.refuse(fact, Refusal.BAD_VALUE, detail)
+        return
     same = (old.guaranteed, old.borrow, old.lend, old.weight, old.parent, old.by_model) == (
         changed.guaranteed,
         changed.borrow,
@@ -75,7 +79,7 @@ def _actor(fact: Fact) -> str:
 
 def _team_problem(turn: Turn, body: f.TeamSet, parent: str) -> Refusal | None:
     teams = turn.state.teams
-    if not is_name(body.team):
+    if not all(is_name(name) for name in (body.team, *body.by_model)):
         return Refusal.BAD_NAME
     numbers = (
         (body.guaranteed, 0),

@@ -38,7 +38,8 @@ class Job:
     in a row without new progress, on the distinct nodes failed_nodes. saved_*: the newest
     checkpoint. placed_ms to stop_by: of the present attempt. final: what a stopping job becomes
     whatever caused the stop (`cancelled`, `limit`). chain: how many preemptions led to its present
-    wait. spec_body: the spec's Avro bytes (kept for digests).
+    wait. spec_body: the spec's Avro bytes (kept for digests). by_model: the GPUs that it holds of
+    each guaranteed model.
     """
 
     id: str
@@ -85,6 +86,7 @@ class Job:
     waiting_for: int = field(default=0, metadata=DERIVED)
     shape: object = field(default=None, metadata=DERIVED)
     ends_ms: int = field(default=0, metadata=DERIVED)
+    by_model: dict[str, int] = field(default_factory=dict, metadata=DERIVED)
 
     @property
     def gpus(self) -> int:
@@ -202,8 +204,15 @@ class Node:
         return self.all & ~(self.bad | self.stuck) if self.service is Service.OPEN else 0
 
 
+class Kind(NamedTuple):
+    """What the rights over a team's gangs depend on. models: guaranteed ones they stand on."""
+
+    job_class: int
+    models: tuple[str, ...]
+
+
 class Evictable(NamedTuple):
-    """Gangs of one team and class that may be evicted: all their GPUs, and the largest's."""
+    """Gangs of one team and kind that may be evicted: all their GPUs, and the largest's."""
 
     gpus: int
     largest: int
@@ -211,7 +220,7 @@ class Evictable(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Team:
-    """A team. guaranteed, borrow, lend: GPUs (-1: unlimited).
+    """A team. guaranteed, borrow, lend: GPUs (-1: unlimited). by_model: guaranteed of one model.
 
     Usage: decayed GPU-milliseconds as of usage_ms.
     """
@@ -237,7 +246,7 @@ class Team:
     queued: int = field(default=0, metadata=DERIVED)
     wanted: int = field(default=0, metadata=DERIVED)
     gangs: dict[str, Job] = field(default_factory=dict, metadata=DERIVED)
-    reach: dict[bool, tuple[int, dict[int, Evictable]]] = field(
+    reach: dict[bool, tuple[int, dict[Kind, Evictable]]] = field(
         default_factory=dict, metadata=DERIVED
     )
     children: list[Team] = field(default_factory=list, metadata=DERIVED)

@@ -37,11 +37,12 @@ def never_fits(state: State, spec: Spec) -> Answer | None:
 
     Counts nodes out of service and GPUs that are bad, as they may come back.
     """
-    limit = quota.never(state, spec.team, spec.gpus, preemptible=spec.preemptible)
+    limit = quota.never(state, spec)
     shape = shape_of_spec(spec)
     most = most_gpus(state, shape)
     if limit is not None:
-        text = f"team {limit.team} may never hold {gpus_in_words(spec.gpus)}, at most {limit.most}"
+        needs = gpus_in_words(spec.gpus, limit.model)
+        text = f"team {limit.team} may never hold {needs}, at most {limit.most}"
         most = min(most, quota.most_ever(state, spec))
         most -= most % (shape.per_node or 1)
         return "quota", text, f"gpus={most}" if most else ""

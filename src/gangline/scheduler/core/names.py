@@ -20,9 +20,10 @@ def is_name(text: str) -> bool:
     )
 
 
-def gpus_in_words(count: int) -> str:
-    """`1 GPU`, `8 GPUs`."""
-    return f"{count} GPU" if count == 1 else f"{count} GPUs"
+def gpus_in_words(count: int, model: str = "") -> str:
+    """`1 GPU`, `8 GPUs`, `8 GPUs of h100`."""
+    words = f"{count} GPU" if count == 1 else f"{count} GPUs"
+    return f"{words} of {model}" if model else words
 
 
 def are(count: int) -> str:

@@ -18,6 +18,7 @@ from gangline.scheduler.core.fit import shape_of
 from gangline.scheduler.core.fleet import Domain, Tree
 from gangline.scheduler.core.keeping import bound_of, left_by, plans_in_order
 from gangline.scheduler.core.keys import GroupKey
+from gangline.scheduler.core.models import MODEL
 from gangline.scheduler.core.order import Order, OrderKey
 from gangline.scheduler.core.state import State
 from gangline.scheduler.core.turn import Turn
@@ -70,8 +71,8 @@ class Prospects:
         """Whether quota leaves it so many more GPUs."""
         spec = head.spec
         addable = self.turn.remember(
-            ("addable", spec.team, spec.preemptible),
-            lambda: quota.addable(self.state, spec.team, preemptible=spec.preemptible),
+            ("addable", spec.team, spec.preemptible, spec.selector.get(MODEL, "")),
+            lambda: quota.addable(self.state, spec),
         )
         return addable is None or spec.gpus <= addable
 

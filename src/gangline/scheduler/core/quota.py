@@ -5,26 +5,44 @@ its guarantee borrows nothing; beyond it, it borrows from its siblings' idle gua
 parent's own part first, then through the parent from further out. What a team does not lend of its
 idle guarantee is locked: it counts as used where somebody else wants to borrow it ("effective
 use").
+
+Guarantees of single GPU models are judged in trees of their own (models.py): whether a gang that
+wants such a model is inside its guarantee, and whether a team is above it there.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from gangline.events.spec import UNLIMITED, Spec
 from gangline.scheduler.core.entities import Job, Team
+from gangline.scheduler.core.models import branch_of
 from gangline.scheduler.core.state import ROOT, State
 
 
 class Barrier(NamedTuple):
-    """What keeps a gang out though there may be room. kind: `guarantee`, `borrow` or `lend`."""
+    """What keeps a gang out though there may be room. kind: `guarantee`, `borrow` or `lend`.
+
+    model: of which GPUs only those of one model count; empty for all.
+    """
 
     kind: str
     team: str
     used: int
     most: int
+    model: str = ""
+
+
+class Limit(NamedTuple):
+    """What a team may hold, by itself or of one model."""
+
+    kind: str
+    team: Team
+    most: int
+    model: str = ""
 
 
 class TeamNumbers(NamedTuple):
@@ -75,66 +93,76 @@ def projected(team: Team) -> int:
     return team.used + team.pledged
 
 
-def barrier(
-    state: State, team_name: str, gpus: int, *, preemptible: bool, count: Use = committed
-) -> Barrier | None:
-    """What keeps so many more GPUs of a team out, as things stand; None for nothing.
+def barrier(state: State, spec: Spec, *, count: Use = committed) -> Barrier | None:
+    """What keeps the GPUs of a spec out, as things stand; None for nothing.
 
     count: how a team's use is counted.
     """
-    return next(_barriers(state, team_name, gpus, preemptible=preemptible, count=count), None)
+    return next(_barriers(state, spec, count=count), None)
 
 
-def barriers(state: State, team_name: str, gpus: int, *, preemptible: bool) -> list[Barrier]:
-    """All that keeps so many more GPUs of a team out, as things stand; `barrier` is the first."""
-    return list(_barriers(state, team_name, gpus, preemptible=preemptible, count=committed))
+def barriers(state: State, spec: Spec) -> list[Barrier]:
+    """All that keeps the GPUs of a spec out, as things stand; `barrier` is the first."""
+    return list(_barriers(state, spec, count=committed))
 
 
-def _barriers(
-    state: State, team_name: str, gpus: int, *, preemptible: bool, count: Use
-) -> Iterator[Barrier]:
-    for kind, team, most in _limits(state, team_name, preemptible=preemptible):
-        if count(team) + gpus > most:
-            yield Barrier(kind, team.name, count(team), most)
+def _barriers(state: State, spec: Spec, *, count: Use) -> Iterator[Barrier]:
+    for kind, team, most, model in _limits(state, spec):
+        if count(team) + spec.gpus > most:
+            yield Barrier(kind, team.name, count(team), most, model)
     if state.lending_limited:
         use = held if count is committed else to_hold
-        yield from _effective_barriers(state, state.teams[team_name], gpus, use)
+        yield from _effective_barriers(state, state.teams[spec.team], spec.gpus, use)
 
 
-def addable(state: State, team_name: str, *, preemptible: bool) -> int | None:
-    """GPUs that a team may take more at most, as things stand; None without a limit.
+def addable(state: State, spec: Spec) -> int | None:
+    """GPUs that a spec's team may take more at most, as things stand; None without a limit.
 
     More than that meets a barrier; that much may still meet one where lending is limited.
     """
-    limits = _limits(state, team_name, preemptible=preemptible)
-    return min((most - committed(team) for _, team, most in limits), default=None)
+    return min((most - committed(team) for _, team, most, _ in _limits(state, spec)), default=None)
 
 
-def _limits(state: State, team_name: str, *, preemptible: bool) -> Iterator[tuple[str, Team, int]]:
+def _limits(state: State, spec: Spec) -> Iterator[Limit]:
     """What a team and those above it may hold, one limit after another; not what lending limits."""
-    team = state.teams[team_name]
-    if not preemptible:
-        yield "guarantee", team, team.guaranteed
+    team = state.teams[spec.team]
+    if not spec.preemptible:
+        yield Limit("guarantee", team, team.guaranteed)
     # While others leave for a job that may only run inside the guarantee, nobody of its team, nor
     # of those under it, may use that room up.
-    for above in state.chain(team_name) if state.inside_claims else ():
+    for above in state.chain(spec.team) if state.inside_claims else ():
         if above.name in state.inside_claims:
-            yield "guarantee", above, above.guaranteed
+            yield Limit("guarantee", above, above.guaranteed)
+    if state.models.trees:
+        yield from _limits_by_model(state, spec)
     if not state.lending_limited:
-        for above in state.chain(team_name):
+        for above in state.chain(spec.team):
             if above.borrow != UNLIMITED:
-                yield "borrow", above, above.guaranteed + above.borrow
+                yield Limit("borrow", above, above.guaranteed + above.borrow)
+
+
+def _limits_by_model(state: State, spec: Spec) -> Iterator[Limit]:
+    """The same guarantees of the models on which the job may come to stand."""
+    models = state.models
+    asked = models.asked_by(spec)
+    if asked and not spec.preemptible:
+        own = models.trees[asked][spec.team]
+        yield Limit("guarantee", own, own.guaranteed, asked)
+    for model in models.open_to(spec):
+        inside = models.inside[model]
+        for above in branch_of(models.trees[model][spec.team]) if inside else ():
+            if above.name in inside:
+                yield Limit("guarantee", above, above.guaranteed, model)
 
 
 def barrier_without_claim(state: State, job: Job, count: Use = committed) -> Barrier | None:
     """The same for a job whose claim is counted already."""
-    state.pledge(job.spec.team, -job.gpus)
+    claim = state.reservations[job.id]
+    state.pledge_room(claim, -1)
     try:
-        return barrier(
-            state, job.spec.team, job.gpus, preemptible=job.spec.preemptible, count=count
-        )
+        return barrier(state, job.spec, count=count)
     finally:
-        state.pledge(job.spec.team, job.gpus)
+        state.pledge_room(claim, 1)
 
 
 def breaks_claim(state: State, job: Job) -> bool:
@@ -182,21 +210,23 @@ def _effective_barriers(state: State, team: Team, gpus: int, use: Use) -> Iterat
         yield Barrier("lend", top.name, total - gpus, state.capacity)
 
 
-def never(state: State, team_name: str, gpus: int, *, preemptible: bool) -> Barrier | None:
-    """What would keep so many GPUs of a team out even if nobody else held any."""
-    team = state.teams[team_name]
-    if not preemptible and gpus > team.guaranteed:
+def never(state: State, spec: Spec) -> Barrier | None:
+    """What would keep the GPUs of a spec out even if nobody else held any."""
+    team = state.teams[spec.team]
+    if not spec.preemptible and spec.gpus > team.guaranteed:
         return Barrier("guarantee", team.name, 0, team.guaranteed)
-    return next(_effective_barriers(state, team, gpus, lambda _team: 0), None)
+    model = state.models.asked_by(spec)
+    own = state.models.trees[model][spec.team] if model else team
+    if not spec.preemptible and spec.gpus > own.guaranteed:
+        return Barrier("guarantee", team.name, 0, own.guaranteed, model)
+    return next(_effective_barriers(state, team, spec.gpus, lambda _team: 0), None)
 
 
 def most_ever(state: State, spec: Spec) -> int:
     """The most GPUs, of those that a spec asks for, that its team could ever hold."""
     asked = range(1, min(spec.gpus, state.capacity) + 1)
     return bisect_left(
-        asked,
-        1,
-        key=lambda gpus: never(state, spec.team, gpus, preemptible=spec.preemptible) is not None,
+        asked, 1, key=lambda gpus: never(state, replace(spec, gpus=gpus)) is not None
     )
 
 
@@ -275,10 +305,19 @@ class Sides(NamedTuple):
     victim: tuple[Team, ...]
 
 
-def sides(state: State, claimant: str, victim: str) -> Sides:
-    """Where the branches of two teams part; use counts as it will be when claims are met."""
-    mine = list(state.chain(claimant))
-    theirs = list(state.chain(victim))
+def teams_of(state: State, model: str) -> Mapping[str, Team]:
+    """The teams with their numbers of a guaranteed model, or of all GPUs where it is empty."""
+    return state.models.trees[model] if model else state.teams
+
+
+def sides(state: State, claimant: str, victim: str, model: str = "") -> Sides:
+    """Where the branches of two teams part; use counts as it will be when claims are met.
+
+    model: of which GPUs only count, a guaranteed one; empty for all.
+    """
+    teams = teams_of(state, model)
+    mine = list(branch_of(teams[claimant]))
+    theirs = list(branch_of(teams[victim]))
     ancestor = state.root
     while mine and theirs and mine[-1] is theirs[-1]:
         ancestor = mine.pop()

@@ -7,14 +7,15 @@ forgets what was answered: at a takeover, and when the policy changes.
 from __future__ import annotations
 
 from gangline.scheduler.core.assumed import protected_until_ms
-from gangline.scheduler.core.entities import Job, Node, Reservation
+from gangline.scheduler.core.entities import Job, Node, Reservation, Team
 from gangline.scheduler.core.lifecycle import Phase
-from gangline.scheduler.core.state import HOLDING, State
+from gangline.scheduler.core.models import Models
+from gangline.scheduler.core.state import HOLDING, ROOT, State
 
 
 def rebuild(state: State) -> None:
     """Derive everything from the entities, as after reading a snapshot."""
-    state.link_teams()
+    link_teams(state)
     for node in state.nodes.values():
         state.enter_node(node)
         node.stuck = 0
@@ -27,6 +28,7 @@ def rebuild(state: State) -> None:
     usage = {t.name: (t.usage, t.usage_ms) for t in state.teams.values()}
     for job in state.jobs.values():
         _rebuild_job(state, job)
+    count_models(state)
     for team in state.teams.values():
         team.usage, team.usage_ms = usage[team.name]
     for node in state.nodes.values():
@@ -36,14 +38,48 @@ def rebuild(state: State) -> None:
     state.dirty.clear()
 
 
+def link_teams(state: State) -> None:
+    """Hang the teams under their parents again, and add their use up."""
+    state.root = Team(name=ROOT, order=0)
+    for team in state.teams.values():
+        team.children = []
+        team.used, team.pledged = team.own, team.own_pledged
+    for team in state.teams.values():
+        parent = state.teams[team.parent] if team.parent else state.root
+        team.up = parent
+        parent.children.append(team)
+    state.lending_limited = any(team.lend >= 0 for team in state.teams.values())
+    for team in state.teams.values():
+        above = team.up
+        while above is not None and above is not state.root:
+            above.used += team.own
+            above.pledged += team.own_pledged
+            above = above.up
+
+
+def count_models(state: State) -> None:
+    """Count anew what is guaranteed, held and kept for claims of each guaranteed model."""
+    before, state.models = state.models, Models(state.teams)
+    if not before.trees and not state.models.trees:
+        return
+    for job in state.holding.values():
+        job.by_model = {}
+        state.count_by_model(job)
+    for claim in state.reservations.values():
+        if claim.kind == "claim":
+            spec = state.jobs[claim.job].spec
+            parts = ((state.nodes.get(seat.node), seat.gpus) for seat in claim.seats)
+            state.models.pledge(spec.team, state.models.on(parts), 1)
+            state.models.pledge_inside(spec, 1)
+
+
 def _rebuild_reservation(state: State, reservation: Reservation) -> None:
     for seat in reservation.seats:
         state.reserved_on.setdefault(seat.node, []).append(reservation.job)
         if seat.node in state.nodes:
             state.nodes[seat.node].claimed |= seat.held
     if reservation.kind == "claim":
-        job = state.jobs[reservation.job]
-        state.pledge_claim(job, 1)
+        state.pledge_claim(reservation, 1)
 
 
 def _rebuild_job(state: State, job: Job) -> None:
@@ -64,7 +100,7 @@ def rearm(state: State) -> None:
     state.shortest = {}
     state.ends.kept.clear()
     for team in state.teams.values():
-        team.reach.clear()
+        state.forget_reach(team.name)
     state.plans_doubted = True
     for job in state.holding.values():
         state.ends.expect(state.cell.policy, job)

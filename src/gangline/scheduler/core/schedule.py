@@ -144,12 +144,11 @@ class Asking:
 
     def _plan(self, group: GroupKey, index: int, job: Job) -> None:
         """It cannot start; it gets a plan while there are any to be had."""
-        spec = job.spec
         if job.id not in self.state.reservations and not plans.among_first(
             self.turn, job, self.order
         ):
             self.plans_left = False
-        elif quota.barrier(self.state, spec.team, spec.gpus, preemptible=spec.preemptible) is None:
+        elif quota.barrier(self.state, job.spec) is None:
             plans.plan(self.turn, job, shape_of(job), self.order)
         self._push(group, index + 1)
 
@@ -168,8 +167,7 @@ def attempt(turn: Turn, job: Job, order: Order) -> str:
     """Start it, evict for it, or plan for it."""
     state = turn.state
     shape = shape_of(job)
-    spec = job.spec
-    stopped = quota.barrier(state, spec.team, spec.gpus, preemptible=spec.preemptible)
+    stopped = quota.barrier(state, job.spec)
     kept_off = False
     if stopped is None:
         tree = state.tree_for(shape.selector)

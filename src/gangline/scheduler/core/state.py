@@ -30,6 +30,7 @@ from gangline.scheduler.core.entities import (
 from gangline.scheduler.core.fleet import Tree, mask_of, take_bits
 from gangline.scheduler.core.keys import GroupKey, group_of, key_of, matches
 from gangline.scheduler.core.lifecycle import Phase
+from gangline.scheduler.core.models import Models, branch_of
 from gangline.scheduler.core.usage import grown
 
 ROOT: Final = ""
@@ -56,6 +57,7 @@ class State:
         self.capacity = 0
         self.lending_limited = False
         self.inside_claims: dict[str, int] = {}
+        self.models = Models({})
         self.groups: dict[GroupKey, list[tuple[int, int, Job]]] = {}
         self.dependents: dict[str, list[str]] = {}
         self.reserved_on: dict[str, list[str]] = {}
@@ -154,6 +156,8 @@ class State:
         for tree in self.trees.values():
             if node.name in tree.counted:
                 tree.remove(node)
+        for name in node.gangs if self.models.trees else ():
+            self.count_by_model(self.jobs[name])
 
     def refresh(self, node: Node) -> None:
         """Count its free GPUs again; more than before is news for the queue."""
@@ -192,12 +196,14 @@ class State:
             self.touched[seat.node] = None
         self.holding[job.id] = job
         self.teams[job.spec.team].gangs[job.id] = job
-        self.teams[job.spec.team].reach.clear()
+        self.forget_reach(job.spec.team)
         self.use(job.spec.team, job.gpus)
+        if self.models.trees:
+            self.count_by_model(job)
         self.ends.expect(self.cell.policy, job)
         if job.stop_cause:
             self.leaving[job.id] = job
-            self.pledge(job.spec.team, -job.gpus)
+            self.pledge_gang(job, -1)
 
     def unseat(self, job: Job) -> None:
         """A gang lets its GPUs go."""
@@ -210,21 +216,40 @@ class State:
             self.touched[seat.node] = None
         del self.holding[job.id]
         del self.teams[job.spec.team].gangs[job.id]
-        self.teams[job.spec.team].reach.clear()
+        self.forget_reach(job.spec.team)
         self.leaving.pop(job.id, None)
         self.ends.forget(job)
         self.use(job.spec.team, -job.gpus)
+        self.models.unseat(job)
         if job.stop_cause:
-            self.pledge(job.spec.team, job.gpus)
+            self.pledge_gang(job, 1)
+        job.by_model = {}
+
+    def count_by_model(self, job: Job) -> None:
+        """Count a gang, perhaps anew, on the guaranteed models that it stands on."""
+        models, team = self.models, job.spec.team
+        on = ((self.nodes.get(seat.node), len(seat.gpus)) for seat in job.seats)
+        counts = models.on((n, gpus) for n, gpus in on if n is not None and job.id in n.gangs)
+        leaves = job.id in self.leaving
+        if leaves:
+            models.pledge(team, job.by_model, 1)
+        models.unseat(job)
+        if models.seat(job, counts):
+            self.freed()
+        if leaves:
+            models.pledge(team, counts, -1)
+        self.forget_reach(team)
+
+    def forget_reach(self, team: str) -> None:
+        """What could be evicted of a team is to be worked out again."""
+        self.teams[team].reach.clear()
+        self.models.forget_reach(team)
 
     # --- teams ------------------------------------------------------------------------------------
 
     def chain(self, name: str) -> Iterator[Team]:
         """The team and its ancestors, innermost first, without the root."""
-        team: Team | None = self.teams[name]
-        while team is not None and team.name != ROOT:
-            yield team
-            team = team.up
+        return branch_of(self.teams[name])
 
     def use(self, name: str, gpus: int) -> None:
         """A team's own jobs hold so many GPUs more."""
@@ -247,14 +272,28 @@ class State:
             team.pledged += gpus
         self.teams[name].own_pledged += gpus
 
-    def pledge_claim(self, job: Job, sign: int) -> None:
-        """A claim of the job is counted (1), or no longer (-1)."""
-        team = job.spec.team
-        self.pledge(team, sign * job.gpus)
-        if not job.spec.preemptible:
-            self.inside_claims[team] = self.inside_claims.get(team, 0) + sign
-            if not self.inside_claims[team]:
-                del self.inside_claims[team]
+    def pledge_gang(self, job: Job, sign: int) -> None:
+        """What a leaving gang holds is counted (1), or no longer (-1)."""
+        self.pledge(job.spec.team, sign * job.gpus)
+        self.models.pledge(job.spec.team, job.by_model, sign)
+
+    def pledge_room(self, claim: Reservation, sign: int) -> None:
+        """The room of a claim is counted (1), or no longer (-1)."""
+        job = self.jobs[claim.job]
+        self.pledge(job.spec.team, sign * job.gpus)
+        if self.models.trees:
+            parts = ((self.nodes.get(seat.node), seat.gpus) for seat in claim.seats)
+            self.models.pledge(job.spec.team, self.models.on(parts), sign)
+
+    def pledge_claim(self, claim: Reservation, sign: int) -> None:
+        """A claim stands (1), or no longer (-1)."""
+        self.pledge_room(claim, sign)
+        spec = self.jobs[claim.job].spec
+        if not spec.preemptible:
+            self.inside_claims[spec.team] = self.inside_claims.get(spec.team, 0) + sign
+            if not self.inside_claims[spec.team]:
+                del self.inside_claims[spec.team]
+        self.models.pledge_inside(spec, sign)
 
     def usage_of(self, team: Team, half_life_ms: int, now_ms: int | None = None) -> int:
         """Decayed GPU-milliseconds of the branch now."""
@@ -269,36 +308,6 @@ class State:
             team.usage = self.usage_of(team, half_life)
             team.usage_ms = self.cell.now_ms
             self.touch(team)
-
-    def count_waiting(self, team: Team) -> None:
-        """Count the jobs that wait for a team; some may have come before the team was known."""
-        waiting = [
-            job
-            for job in self.jobs.values()
-            if job.phase is Phase.QUEUED and job.spec.team == team.name
-        ]
-        team.queued = len(waiting)
-        team.wanted = sum(job.gpus for job in waiting)
-        for job in waiting:
-            self.regroup(job)
-
-    def link_teams(self) -> None:
-        """Hang the teams under their parents again, and add their use up."""
-        self.root = Team(name=ROOT, order=0)
-        for team in self.teams.values():
-            team.children = []
-            team.used, team.pledged = team.own, team.own_pledged
-        for team in self.teams.values():
-            parent = self.teams[team.parent] if team.parent else self.root
-            team.up = parent
-            parent.children.append(team)
-        self.lending_limited = any(team.lend >= 0 for team in self.teams.values())
-        for team in self.teams.values():
-            above = team.up
-            while above is not None and above is not self.root:
-                above.used += team.own
-                above.pledged += team.own_pledged
-                above = above.up
 
     # --- the queue --------------------------------------------------------------------------------
 
@@ -412,9 +421,8 @@ class State:
             for seat in reservation.seats:
                 self._disturb(seat.node, but=reservation.job)
         if reservation.kind == "claim":
-            job = self.jobs[reservation.job]
-            self.ungroup(job)
-            self.pledge_claim(job, 1)
+            self.ungroup(self.jobs[reservation.job])
+            self.pledge_claim(reservation, 1)
 
     def unreserve(self, job_id: str, *, started: bool) -> None:
         """Room is kept no longer. started: because the job has taken its place."""
@@ -437,10 +445,9 @@ class State:
         else:
             self.freed()
         self.plans_changed += 1
-        job = self.jobs[job_id]
         if reservation.kind == "claim":
-            self.pledge_claim(job, -1)
-        self.regroup(job)
+            self.pledge_claim(reservation, -1)
+        self.regroup(self.jobs[job_id])
 
     def disturb(self, job: Job) -> None:
         """A gang came or went: plans that keep room on its nodes may be made again."""

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from gangline.events.spec import JobClass
 from gangline.scheduler.core import quota
 from gangline.scheduler.core.assumed import protected_until_ms
-from gangline.scheduler.core.entities import Job, Node, Team
+from gangline.scheduler.core.entities import Job, Kind, Node, Team
 from gangline.scheduler.core.fleet import Domain, Place, Shape, mask_of
 from gangline.scheduler.core.keeping import Keeping
 from gangline.scheduler.core.names import gpus_in_words, place_in_words
@@ -23,6 +23,7 @@ from gangline.scheduler.core.order import Order
 from gangline.scheduler.core.rights import (
     Reach,
     evictable,
+    kind_of,
     leaving_gpus,
     most_of_any,
     right_over,
@@ -72,6 +73,7 @@ class Search:
         self.turn = turn
         self.state = turn.state
         self.claimant = claimant
+        self.model = turn.state.models.asked_by(claimant.spec)
         self.shape = shape
         self.tree = turn.state.tree_for(shape.selector)
         self.keeping = Keeping(turn, claimant, order)
@@ -79,7 +81,7 @@ class Search:
         self.thorough = True
         self._tries = 0
         self._hope = False
-        self._rights: dict[tuple[str, int], str] = {}
+        self._rights: dict[tuple[str, Kind], str] = {}
 
     def may(self, victim: Job) -> str:
         """The right over a victim as things stand in the search, protection included."""
@@ -94,16 +96,16 @@ class Search:
         """The right over a victim, whatever protects it for now."""
         if not victim.spec.preemptible or victim.final or victim.id == self.claimant.claimant:
             return ""
-        return self._right_over(victim.spec.team, victim.job_class)
+        return self._right_over(victim.spec.team, kind_of(victim))
 
-    def _right_over(self, team: str, job_class: int) -> str:
-        """The same for all of one team and class, until somebody's use changes."""
-        key = (team, int(job_class))
+    def _right_over(self, team: str, kind: Kind) -> str:
+        """The same for all of one team and kind, until somebody's use changes."""
+        key = (team, kind)
         cause = self._rights.get(key)
         if cause is None:
             claimant = self.claimant
             cause = self._rights[key] = right_over(
-                self.state, claimant, team, job_class, gpus=claimant.gpus
+                self.state, claimant, team, kind, gpus=claimant.gpus
             )
         return cause
 
@@ -138,7 +140,7 @@ class Search:
             if job.id not in taken
         ]
         now_ms = self.turn.now_ms
-        for team in state.teams.values():
+        for team in quota.teams_of(state, self.model).values():
             if not team.gangs or not self._any_right_over(team):
                 continue
             for job in team.gangs.values():
@@ -151,8 +153,8 @@ class Search:
 
     def _any_right_over(self, team: Team) -> bool:
         """Whether any gang of the team may be evicted for it."""
-        classes = evictable(self.turn, team, protects=self._protects())
-        return any(self._right_over(team.name, job_class) for job_class in classes)
+        kinds = evictable(self.turn, team, protects=self._protects(), model=self.model)
+        return any(self._right_over(team.name, kind) for kind in kinds)
 
     # --- what if ----------------------------------------------------------------------------------
 
@@ -164,7 +166,7 @@ class Search:
                 continue
             back = mask_of(seat.gpus) & node.usable & ~node.claimed
             self.state.set_avail(node, node.avail | back)
-        self._use(job, -job.gpus)
+        self._use(job, -1)
         self.keeping.leave(job)
 
     def unfree(self, job: Job) -> None:
@@ -173,24 +175,24 @@ class Search:
             node = self.state.nodes.get(seat.node)
             if node is not None and node.usable:
                 self.state.set_avail(node, node.avail & ~mask_of(seat.gpus))
-        self._use(job, job.gpus)
+        self._use(job, 1)
         self.keeping.return_(job)
 
-    def _use(self, job: Job, gpus: int) -> None:
+    def _use(self, job: Job, sign: int) -> None:
         self._rights.clear()
         for team in self.state.chain(job.spec.team):
-            team.used += gpus
-        self.state.teams[job.spec.team].own += gpus
+            team.used += sign * job.gpus
+        self.state.teams[job.spec.team].own += sign * job.gpus
+        self.state.models.use(job.spec.team, job.by_model, sign)
         if job.stop_cause:
             # It was leaving anyway, and is not to be counted off twice.
-            self.state.pledge(job.spec.team, -gpus)
+            self.state.pledge_gang(job, -sign)
 
     def place(self, domain: Domain | None) -> Place | None:
         """The proven place, with what is free in the search, in a domain or anywhere."""
-        spec = self.claimant.spec
         if not self.tree.holds(domain or self.tree.root, self.shape):
             return None
-        if quota.barrier(self.state, spec.team, spec.gpus, preemptible=spec.preemptible):
+        if quota.barrier(self.state, self.claimant.spec):
             return None
         if quota.breaks_claim(self.state, self.claimant):
             return None
