@@ -222,18 +222,24 @@ def unpack(packed: batch.PackedDecision) -> decisions.Decision | None:
     known = packed.kind in CLASSES and packed.version <= schemas.latest_version(packed.kind)
     if not known or packed.version < 1:
         return None
-    writer, reader = _reader(SchemaId(packed.kind, packed.version))
-    source = BytesIO(packed.body)
+    schemas_of = _reader(SchemaId(packed.kind, packed.version))
+    decision: decisions.Decision = _bare(packed.kind, packed.body, schemas_of)
+    return decision
+
+
+def _bare(kind: str, data: bytes, schemas_of: tuple[Any, Any]) -> Any:  # noqa: ANN401
+    """A body of bytes that are nothing else; UndecodableError. schemas_of: writer's, reader's."""
+    source = BytesIO(data)
     try:
-        plain: Any = fastavro.schemaless_reader(source, writer, reader)
-        decision: decisions.Decision = from_plain(CLASSES[packed.kind])(plain)
+        plain: Any = fastavro.schemaless_reader(source, *schemas_of)
+        body = from_plain(CLASSES[kind])(plain)
     except Exception as error:
-        message = f"not a {packed.kind}: {type(error).__name__}"
+        message = f"not a {kind}: {type(error).__name__}"
         raise UndecodableError(message) from error
-    if source.tell() != len(packed.body):
+    if source.tell() != len(data):
         message = "bytes left over"
         raise UndecodableError(message)
-    return decision
+    return body
 
 
 def digest(data: bytes) -> bytes:
@@ -270,6 +276,28 @@ def split(value: bytes) -> tuple[dict[str, Any], bytes]:
         message = f"no envelope: {type(error).__name__}"
         raise UndecodableError(message) from error
     return envelope, source.read()
+
+
+@cache
+def _body_reader(schema_id: SchemaId) -> tuple[Any, Any]:
+    """As `_reader`, of the body alone."""
+    return tuple(  # type: ignore[return-value]
+        None if whole is None else fastavro.parse_schema(whole["fields"][1]["type"])
+        for whole in _reader(schema_id)
+    )
+
+
+def body_with_digest(value: bytes) -> tuple[Any, bytes]:
+    """A value's body, and the digest that the next record of a chain names; UndecodableError.
+
+    For who reads long chains: the envelope is read once, and no object is made of it.
+    """
+    envelope, data = split(value)
+    schema_id = schema_id_of(value)
+    if schema_id is None or envelope["kind"] != schema_id.subject:
+        message = f"the envelope says {envelope['kind']}, the schema another kind"
+        raise UndecodableError(message)
+    return _bare(schema_id.subject, data, _body_reader(schema_id)), digest(data)
 
 
 def body_digest(value: bytes) -> bytes:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from gangline.events import codec
 from gangline.events.avro import to_plain
 from gangline.events.named_sql import load_sql
-from gangline.projections.work import ReadModel, Unknown, Work, as_json
+from gangline.projections.work import ReadModel, Unknown, Work, as_json, storable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +45,7 @@ def _hides(kind: type) -> bool:
 def _team(decision: object) -> str | None:
     spec = getattr(decision, "spec", None)
     team: str | None = getattr(decision if spec is None else spec, "team", None)
-    return team
+    return None if team is None else storable(team)
 
 
 class Decisions(ReadModel):
@@ -76,9 +76,14 @@ def _row(cell: str, item: Item, decision: object, text: str) -> tuple[object, ..
         item.offset,
         item.index,
         item.at_ms,
-        item.kind,
-        getattr(decision, "job", None) or None,
-        getattr(decision, "node", None) or None,
+        storable(item.kind),
+        _name(getattr(decision, "job", None)),
+        _name(getattr(decision, "node", None)),
         _team(decision),
         text,
     )
+
+
+def _name(text: str | None) -> str | None:
+    """A name as the table holds it; None for none."""
+    return storable(text) if text else None

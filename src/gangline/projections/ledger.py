@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from gangline.events import decisions as d
@@ -10,7 +11,7 @@ from gangline.events.named_sql import load_sql
 from gangline.projections import books
 from gangline.projections.ledger_fold import Account, Entry, Ledger
 from gangline.projections.remembering import RememberingModel
-from gangline.projections.work import Unknown, Work
+from gangline.projections.work import Unknown, Work, storable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -102,4 +103,10 @@ def _open_row(cell: str, key: Account, level: tuple[int, int]) -> OpenRow:
 
 def _entry_rows(cell: str, entries: Iterable[Entry]) -> Iterable[tuple[object, ...]]:
     for from_ms, to_ms, key, gpu_ms, entered_ms in entries:
-        yield (cell, from_ms, to_ms, *key, gpu_ms, entered_ms)
+        yield (cell, from_ms, to_ms, *_stored(key), gpu_ms, entered_ms)
+
+
+@lru_cache(maxsize=10_000)
+def _stored(key: Account) -> tuple[str, ...]:
+    """An account as the tables hold it."""
+    return tuple(map(storable, key))

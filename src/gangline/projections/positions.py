@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from gangline.projections.steps import Item, Step
+    from gangline.projections.steps import Item, Steps
 
 _SQL: Final = load_sql("gangline.projections", "positions.sql")
 
@@ -65,12 +65,9 @@ class Positions:
         """Where views stand, and nobody else moves them until the transaction ends."""
         return self._rows("lock", views)
 
-    def move(self, view: str, steps: Sequence[Step], skipped: Sequence[Item]) -> None:
+    def move(self, view: str, done: Steps, skipped: Sequence[Item]) -> None:
         """A view contains these steps now."""
-        last = steps[-1]
-        inputs: dict[str, int] = {}
-        for step in steps:
-            inputs |= step.inputs
+        last = done.steps[-1]
         self._run(
             "move",
             views=[view],
@@ -82,7 +79,7 @@ class Positions:
             digest=last.link.digest,
             as_of_ms=last.now_ms,
             appended_ms=last.appended_ms,
-            inputs=as_json(inputs),
+            inputs=as_json(done.inputs),
             skipped=len(skipped),
             skipped_position=position_of(skipped[-1].offset) if skipped else None,
         )

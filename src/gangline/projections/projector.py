@@ -35,7 +35,7 @@ from gangline.events.log import (
 from gangline.projections.migrations import SCHEMA, migrate
 from gangline.projections.models import all_models
 from gangline.projections.positions import Positions, position_of
-from gangline.projections.steps import Chain, ChainBrokenError, Step
+from gangline.projections.steps import Chain, ChainBrokenError, Step, Steps
 from gangline.projections.work import ReadModel, Work
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Pace:
     look_s: float = 2.0
     retry_s: float = 1.0
     retry_most_s: float = 60.0
-    records: int = 5000
+    records: int = 10_000
 
 
 class MovedError(Exception):
@@ -305,18 +305,18 @@ class Session:
     def _apply(self, lane: Lane, steps: Sequence[Step]) -> bool:
         """Write a run of steps in one transaction; whether all views of the lane took it."""
         failed: list[tuple[ReadModel, str, str]] = []
+        run = Steps(steps)
         with self._connection.transaction():
             places = self._positions.lock(lane.views)
             for model in lane.models:
                 place = places.get(model.name)
                 if place is None or place.next_offset < lane.next_offset:
                     raise MovedError(f"{model.name} stands further back than before")
-                todo = [step for step in steps if step.last >= place.next_offset]
                 work = Work(
                     connection=self._connection,
                     cell=self._cell,
                     sql=model.sql,
-                    steps=todo,
+                    todo=run.beyond(place.next_offset),
                     next_offset=place.next_offset,
                     generation=place.generation,
                 )
@@ -325,7 +325,7 @@ class Session:
                 except _CONNECTION_TROUBLE:
                     raise
                 except Exception as error:  # noqa: BLE001 - it stops this view only
-                    at = work.at.offset if work.at else todo[0].last
+                    at = work.at.offset if work.at else work.todo.steps[0].last
                     failed.append((model, one_line(error), position_of(at)))
         for model, problem, position in failed:
             self._part(lane, model, problem=problem, position=position)
@@ -337,11 +337,11 @@ class Session:
 
     def _fold(self, model: ReadModel, work: Work) -> None:
         """Apply one view's part, all or nothing."""
-        if not work.steps:
+        if not work.todo.steps:
             return
         with self._connection.transaction():
             model.apply(work)
-            self._positions.move(model.name, work.steps, work.skipped)
+            self._positions.move(model.name, work.todo, work.skipped)
 
     def _part(self, lane: Lane, model: ReadModel, *, problem: str, position: str) -> None:
         """Put a view that cannot go on into a lane of its own, and say so."""

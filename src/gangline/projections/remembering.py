@@ -54,4 +54,4 @@ class RememberingModel(ReadModel, Generic[S]):
         self.fold(work, state)
         memory.write(state.take_changed())
         self._state = state
-        self._place = (work.cell, work.generation, work.steps[-1].last + 1)
+        self._place = (work.cell, work.generation, work.last.last + 1)

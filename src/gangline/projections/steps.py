@@ -8,14 +8,14 @@ stop: all views after it would be wrong, and none would say so.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gangline.events import codec
 from gangline.events.batch import DecisionBatch
 from gangline.events.log import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from gangline.events.batch import PackedDecision
     from gangline.events.decisions import Decision
@@ -45,8 +45,7 @@ class Item:
         return self._decision
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+class Link(NamedTuple):
     """Where a chain stands: after this record. seq 0: before the first."""
 
     genesis: str = ""
@@ -55,8 +54,7 @@ class Link:
     digest: bytes = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(NamedTuple):
     """One whole step: the records of one transaction.
 
     last: offset of its last record. appended_ms: the log's time of it. link: the chain after it.
@@ -69,6 +67,29 @@ class Step:
     link: Link
     inputs: dict[str, int]
     items: list[Item]
+
+
+class Steps:
+    """Steps that are folded together.
+
+    items: their decisions in order. kinds: which there are. inputs: the highest facts consumed.
+    """
+
+    __slots__ = ("inputs", "items", "kinds", "steps")
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.steps = steps
+        self.items = [item for step in steps for item in step.items]
+        self.kinds = {item.kind for item in self.items}
+        self.inputs: dict[str, int] = {}
+        for step in steps:
+            self.inputs |= step.inputs
+
+    def beyond(self, next_offset: int) -> Steps:
+        """Those that a view which stands here lacks: all of them, but for a lane's first run."""
+        if not self.steps or self.steps[0].last >= next_offset:
+            return self
+        return Steps([step for step in self.steps if step.last >= next_offset])
 
 
 @dataclass(slots=True)
@@ -88,7 +109,7 @@ class Chain:
 
     def _checked(self, record: Record) -> DecisionBatch:
         """The batch of a record that follows from the one before it."""
-        batch = _batch(record)
+        batch, digest = _batch(record)
         before = self.link
         if batch.seq != before.seq + 1:
             raise _broken(record, f"seq {before.seq + 1}", batch.seq)
@@ -102,7 +123,7 @@ class Chain:
             genesis=batch.genesis,
             term=batch.term,
             seq=batch.seq,
-            digest=codec.body_digest(record.value),
+            digest=digest,
         )
         return batch
 
@@ -125,14 +146,15 @@ class Chain:
         )
 
 
-def _batch(record: Record) -> DecisionBatch:
+def _batch(record: Record) -> tuple[DecisionBatch, bytes]:
+    """The batch of a record, and its digest."""
     try:
-        body = codec.decode(record.value).body
+        body, digest = codec.body_with_digest(record.value)
     except codec.UndecodableError as error:
         raise ChainBrokenError(f"{record.position}: {error}") from error
     if not isinstance(body, DecisionBatch):
         raise ChainBrokenError(f"{record.position}: a {type(body).__name__}, no DecisionBatch")
-    return body
+    return body, digest
 
 
 def _broken(record: Record, expected: str, got: object) -> ChainBrokenError:

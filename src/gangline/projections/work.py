@@ -22,7 +22,7 @@ from gangline.events import codec
 from gangline.events.avro import to_plain
 from gangline.events.named_sql import load_sql
 from gangline.events.spec import Spec
-from gangline.projections.steps import Item, Step
+from gangline.projections.steps import Item, Step, Steps
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -85,7 +85,7 @@ class Work:
     connection: psycopg.Connection[Any]
     cell: str
     sql: Mapping[str, bytes]
-    steps: Sequence[Step]
+    todo: Steps
     next_offset: int
     generation: int = 0
     at: Item | None = None
@@ -94,15 +94,22 @@ class Work:
     @property
     def now_ms(self) -> int:
         """The scheduler's time at the end of the run."""
-        return self.steps[-1].now_ms
+        return self.last.now_ms
+
+    @property
+    def last(self) -> Step:
+        """The last step of the run."""
+        return self.todo.steps[-1]
 
     def decisions(self, model: ReadModel) -> Iterator[tuple[Item, Decision]]:
         """The decisions that change a view, in order; unknown ones by the view's rule."""
-        items = [item for step in self.steps for item in step.items]
-        strange = {item.kind for item in items} - codec.CLASSES.keys()
+        items, kinds = self.todo.items, self.todo.kinds
+        strange = kinds - codec.CLASSES.keys()
         wanted = {kind.__name__ for kind in model.kinds} | strange
         # Most views want few of them: what is asked of each of all comes before anything else.
-        for item in [item for item in items if item.kind in wanted]:
+        if not kinds <= wanted:
+            items = [item for item in items if item.kind in wanted]
+        for item in items:
             self.at = item
             decision = None if item.kind in strange else item.decision()
             if decision is None:
@@ -141,10 +148,10 @@ class Work:
         self.run_text(_MAKE_PARTS, **parts_of(table, places))
 
     def copy(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Append rows by COPY."""
+        """Append rows by COPY. Their texts are `storable`."""
         with self.connection.cursor() as cursor, cursor.copy(self.sql[statement]) as copy:
             for row in rows:
-                copy.write_row([storable(v) if isinstance(v, str) else v for v in row])
+                copy.write_row(row)
 
 
 def parts_of(table: str, places: Iterable[int]) -> dict[str, Any]:
