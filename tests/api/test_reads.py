@@ -205,12 +205,14 @@ def test_an_operator_states_facts_about_nodes_and_teams(world: World) -> None:
         ("nodes/n0/maintenance", {"at": "1d", "lasts": "4h"}),
     ):
         world.client.post(f"/v1/{path}", json=body).raise_for_status()
-    world.client.put("/v1/teams/a", json={"guaranteed": 8, "borrow": "none"}).raise_for_status()
+    told = {"guaranteed": 8, "borrow": "none", "by_model": {"h100": 4}}
+    world.client.put("/v1/teams/a", json=told).raise_for_status()
 
     drain, window, team = [event.body for event in world.facts(Topic.CONTROL)]
     assert (drain.node, drain.deadline_ms, drain.why) == ("n0", 7_200_000, "fan")
     assert (window.in_ms, window.for_ms) == (86_400_000, 14_400_000)
     assert (team.team, team.guaranteed, team.borrow, team.weight) == ("a", 8, 0, None)
+    assert team.by_model == {"h100": 4}
 
 
 def test_openapi_names_every_route(world: World) -> None:

@@ -104,11 +104,15 @@ def test_why_is_told_in_plain_words(shell: Shell) -> None:
 
 def test_a_team_is_set_by_a_fact(shell: Shell) -> None:
     """What is not named keeps its value."""
-    done = shell("team", "set", "vision", "--guaranteed", "16", "--borrow", "unlimited")
+    done = shell(
+        *("team", "set", "vision", "--guaranteed", "16", "--borrow", "unlimited"),
+        *("--guaranteed-of", "h100=8", "--guaranteed-of", "a100=4"),
+    )
 
     assert (done.code, done.out, done.err) == (0, "", "team vision is set\n")
     (event,) = shell.world.facts(Topic.CONTROL)
     assert (event.body.guaranteed, event.body.borrow, event.body.lend) == (16, -1, None)
+    assert event.body.by_model == {"h100": 8, "a100": 4}
 
 
 @pytest.mark.parametrize(
@@ -121,6 +125,7 @@ def test_a_team_is_set_by_a_fact(shell: Shell) -> None:
         ("submit --gpus 1", 2, "gangline submit: Missing option '--team'"),
         ("submit --team a --gpus 1 -e A", 2, "'A' is not KEY=VALUE"),
         ("up --port 70000", 2, "70000 is not in the range 0<=x<=65535"),
+        ("team set a --guaranteed-of 8", 2, "--guaranteed-of: MODEL=GPUS, not '8'"),
         ("quque", 2, "gangline: there is no command quque; did you mean queue?"),
         ("drain n0 --deadline soon", 2, "gangline: deadline: a duration is a text like"),
         ("events", 2, "name a job, or follow all decisions with -f"),

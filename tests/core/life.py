@@ -30,9 +30,9 @@ TEAMS = [
 
 
 class Life:
-    """A cell and what a seed does to it."""
+    """A cell and what a seed does to it. models: whether its nodes are of two GPU models."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, models: bool = False) -> None:
         self.chance = random.Random(seed)  # noqa: S311 - a seeded draw
         self.world = make.world(nodes=FLEET, teams=TEAMS)
         self.world.step(f.PolicySet(values=POLICY))
@@ -44,6 +44,12 @@ class Life:
             self.operate,
             self.fail,
         ]
+        self.models = models
+        if models:
+            self.world.step(*(f.NodeWithdrawn(node=f"n{index}") for index in range(6)))
+            self.world.step(*(self.admitted(f"n{index}") for index in range(6)))
+            self.world.step(make.team("a", by_model={"x": 8}), make.team("c", by_model={"y": 4}))
+            self.deeds += [self.change_models] * 2
 
     def run(self, steps: int) -> make.World:
         """So many steps more."""
@@ -64,6 +70,25 @@ class Life:
         world.step(*bodies, edges=edges, caught_up=chance.random() < 0.9)
 
     # --- what may happen --------------------------------------------------------------------------
+
+    def admitted(self, node: str) -> f.NodeAdmitted:
+        """A node of either model, in the block where it was."""
+        path = list(dict.fromkeys(p for p, count in FLEET.items() for _ in range(count)))
+        where = path[int(node[1:]) // 2]
+        return make.admitted(node, where, model=self.chance.choice("xy"))
+
+    def change_models(self) -> list[Any]:
+        """A guarantee of a model changes, or a node leaves and another comes in its place."""
+        team, model = self.chance.choice("abcp"), self.chance.choice("xy")
+        gpus = self.chance.choice([0, 2, 4, 8])
+        if self.chance.random() < 0.7:
+            return [make.team(team, by_model={model: gpus})]
+        node = f"n{self.chance.randrange(6)}"
+        if any(
+            seat.node == node for job in self.world.state.holding.values() for seat in job.seats
+        ):
+            return [f.NodeWithdrawn(node=node)]
+        return [f.NodeWithdrawn(node=node), self.admitted(node)]
 
     def submit(self) -> list[Any]:
         """A job, or an array of small ones."""
@@ -86,8 +111,15 @@ class Life:
             level=chance.choice(["", "", "", "block", "spine"]),
             after=tuple(chance.sample(known, 1)) if known and chance.random() < 0.1 else (),
             count=1 if gpus > 2 else chance.choice([1, 1, 3]),
+            **self.selector(),
         )
         return [job]
+
+    def selector(self) -> dict[str, Any]:
+        """What a job says of the model that it wants."""
+        if not self.models:
+            return {}
+        return self.chance.choice([{}, {"selector": {"model": "x"}}, {"selector": {"model": "y"}}])
 
     def members(self) -> list[Any]:
         """A member says something of itself."""

@@ -78,6 +78,19 @@ class Wish(NamedTuple):
     minutes: int
     job_class: str
     spec: str
+    model: str
+
+
+class Guarantees(NamedTuple):
+    """What two teams are guaranteed of two models, in quarters of what they are in all."""
+
+    a: tuple[int, int]
+    b: tuple[int, int]
+
+
+QUARTERS: Final = st.sampled_from([(4, 0), (0, 0), (2, 2), (0, 4), (3, 1)])
+MODELS: Final = st.one_of(st.none(), st.builds(Guarantees, a=QUARTERS, b=QUARTERS))
+"""None: the fleet is of one kind of GPU."""
 
 
 JOBS: Final = st.builds(
@@ -87,6 +100,7 @@ JOBS: Final = st.builds(
     minutes=st.sampled_from([180, 60, 10, 1]),
     job_class=CLASSES,
     spec=SPEC,
+    model=st.sampled_from(["", "x", "y"]),
 )
 
 
@@ -103,6 +117,7 @@ class Cell(RuleBasedStateMachine):
         self.nodes: list[str] = []
         self.gpus = 0
         self.spines = 0
+        self.models = False
 
     def say(self, line: str) -> None:
         """Add a line to the story, and play it."""
@@ -116,23 +131,37 @@ class Cell(RuleBasedStateMachine):
         gpus=st.sampled_from([2, 4]),
         policy=POLICY,
         team=TEAM,
+        models=MODELS,
         jobs=st.lists(JOBS, min_size=5, max_size=9),
     )
     def begin(
-        self, shape: tuple[int, int, int], gpus: int, policy: str, team: str, jobs: list[Wish]
+        self,
+        shape: tuple[int, int, int],
+        gpus: int,
+        policy: str,
+        team: str,
+        models: Guarantees | None,
+        jobs: list[Wish],
     ) -> None:
         """A small fleet at work; three teams, of which one is the parent of another."""
         self.gpus = gpus
-        self._grow("fleet", *shape)
+        self.models = models is not None
+        self._grow("fleet", *shape, model="x")
+        if models is not None:
+            self._grow("fleet", 1, 1, 1, model="y")
         total = gpus * len(self.nodes)
         if policy:
             self.say(f"policy{policy}")
         self.say(f"team p guaranteed={total // 2}")
         self.say(f"team a guaranteed={total // 4} parent=p{team}")
         self.say(f"team b guaranteed={total // 2}")
+        if models is not None:
+            for name, (x, y) in models._asdict().items():
+                part = total // (4 if name == "a" else 2)
+                self.say(f"team {name} guaranteed.x={part * x // 4} guaranteed.y={part * y // 4}")
         self.submit_and_wait(jobs, "3m")
 
-    def _grow(self, verb: str, spines: int, blocks: int, nodes: int) -> None:
+    def _grow(self, verb: str, spines: int, blocks: int, nodes: int, *, model: str) -> None:
         self.nodes += [
             f"s{self.spines + spine}-b{block}-n{node}"
             for spine in range(spines)
@@ -140,7 +169,8 @@ class Cell(RuleBasedStateMachine):
             for node in range(nodes)
         ]
         self.spines += spines
-        self.say(f"{verb} spines={spines} blocks={blocks} nodes={nodes} gpus={self.gpus}")
+        kind = f" model={model}" if self.models else ""
+        self.say(f"{verb} spines={spines} blocks={blocks} nodes={nodes} gpus={self.gpus}{kind}")
 
     # --- users ------------------------------------------------------------------------------------
 
@@ -162,9 +192,10 @@ class Cell(RuleBasedStateMachine):
         sizes = (self.gpus, 2 * self.gpus, most // 2, 1, 2, self.gpus, most // 2, most, most + 1)
         gpus = max(1, sizes[wish.size % len(sizes)])
         self.jobs.append(job)
+        model = f" model={wish.model}" if wish.model and self.models else ""
         self.say(
             f"submit {job} team={wish.team} gpus={gpus} runtime={wish.minutes}m"
-            f" priority={wish.job_class}{wish.spec}"
+            f" priority={wish.job_class}{wish.spec}{model}"
         )
 
     @rule(team=st.sampled_from("ab"), job=NUMBERS)
@@ -218,11 +249,18 @@ class Cell(RuleBasedStateMachine):
         self.say(f"run {pause}")
         self.say(f"team {team} guaranteed={guaranteed}")
 
+    @precondition(lambda self: self.models)
+    @rule(team=st.sampled_from("abp"), model=st.sampled_from("xy"), guaranteed=NUMBERS, pause=SOON)
+    def change_quota_of_a_model(self, team: str, model: str, guaranteed: int, pause: str) -> None:
+        """A guarantee of a model changes under use, or is refused as more than there is in all."""
+        self.say(f"run {pause}")
+        self.say(f"team {team} guaranteed.{model}={guaranteed}")
+
     @precondition(lambda self: self.spines < 4)
-    @rule()
-    def grow(self) -> None:
+    @rule(model=st.sampled_from("xy"))
+    def grow(self, model: str) -> None:
         """A spine of one node joins."""
-        self._grow("join", 1, 1, 1)
+        self._grow("join", 1, 1, 1, model=model)
 
     @rule(verb=st.sampled_from(["fail", "partition"]), node=NUMBERS, away=AWAY, pause=SOON)
     def lose(self, verb: str, node: int, away: str, pause: str) -> None:

@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gangline.events import decisions as d
-from gangline.replay.history import LogSource
+from gangline.replay.history import FileSource, LogSource
 from gangline.replay.show import life_of
 from gangline.replay.timetravel import When, parse_when, state_at
 from gangline.scheduler.batches import BrokenChainError, LogDifferenceError
 from gangline.scheduler.follower import UnknownLogicError
 from tests.replay.test_tampering import ListSource
 from tests.scheduler.test_real_core import Fleet
+from tests.support.histories import write_history
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gangline.events.batch import DecisionBatch
 
 
@@ -49,6 +52,25 @@ def test_every_moment_adds_up(fleet: Fleet) -> None:
         assert placed == sum(team["used"] for team in state["teams"])
         assert sum(t["lent"] for t in state["teams"]) <= sum(t["borrowed"] for t in state["teams"])
         assert state["state_digest"] == batch.state_digest.hex()
+
+
+def test_the_guarantees_of_models_are_told(tmp_path: Path) -> None:
+    """With what stands on each, of every team; of none where nobody has any."""
+    write_history(
+        tmp_path / "log",
+        "fleet spines=1 blocks=1 nodes=1 gpus=8 model=h100\n"
+        "team a guaranteed=8 guaranteed.h100=6\nteam b guaranteed=0\n"
+        "submit j team=b gpus=3 runtime=1h\nrun 1m\n",
+    )
+
+    now = state_at(FileSource(tmp_path / "log"), When())
+    before = state_at(FileSource(tmp_path / "log"), When(seq=1))
+
+    assert {team["team"]: team["by_model"] for team in now["teams"]} == {
+        "a": {"h100": {"guaranteed": 6, "used": 0}},
+        "b": {"h100": {"guaranteed": 0, "used": 3}},
+    }
+    assert before["teams"] == []
 
 
 def test_a_damaged_last_batch_is_a_state_or_said_to_be_none(fleet: Fleet) -> None:

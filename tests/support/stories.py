@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class Story:
-    """A story in the making. lines: its commands; jobs: their names; quiet: what heals it."""
+    """A story in the making. lines: its commands; jobs: their names; quiet: what heals it.
+
+    models: what draws the models of GPU, where the fleet has two of them.
+    """
 
     seed: int
     random: Random
@@ -27,6 +30,7 @@ class Story:
     jobs: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     quiet: dict[str, None] = field(default_factory=dict)
+    models: Random | None = None
 
     @property
     def text(self) -> str:
@@ -52,12 +56,20 @@ class Story:
         return str(self.random.choice(options))
 
 
+MIXED = 0.25
+"""So many stories are of fleets with two models of GPU."""
+
+
 def story_of(seed: int, *, commands: int = 40) -> Story:
     """The story of a seed, with about so many commands before the quiet."""
     story = Story(seed=seed, random=Random(seed))  # noqa: S311 - a story is no secret
+    apart = Random(f"models of {seed}")  # noqa: S311 - nor is this; other draws stay as they are
+    if apart.random() < MIXED:
+        story.models = apart
     _fleet(story)
     _policy(story)
     _teams(story)
+    _guarantee_models(story)
     kinds = [kind for kind in TROUBLE if story.chance(0.7)]
     weights = [TROUBLE[kind] for kind in kinds]
     for _ in range(commands):
@@ -84,7 +96,14 @@ def _fleet(story: Story) -> None:
         for block in range(blocks)
         for node in range(nodes)
     ]
-    story.say(f"fleet spines={spines} blocks={blocks} nodes={nodes} gpus={story.gpus}")
+    line = f"fleet spines={spines} blocks={blocks} nodes={nodes} gpus={story.gpus}"
+    if story.models is None:
+        story.say(line)
+        return
+    story.say(f"{line} model=x")
+    others = story.models.randint(1, 2)
+    story.nodes += [f"s{spines}-b0-n{node}" for node in range(others)]
+    story.say(f"fleet spines=1 blocks=1 nodes={others} gpus={story.gpus} model=y")
 
 
 def _policy(story: Story) -> None:
@@ -125,6 +144,18 @@ def _teams(story: Story) -> None:
         story.say(line)
 
 
+def _guarantee_models(story: Story) -> None:
+    for team in story.teams if story.models is not None else ():
+        _guarantee_model(story, team)
+
+
+def _guarantee_model(story: Story, team: str) -> None:
+    """Of one model; refused where it is more than the team is guaranteed in all."""
+    if story.models is not None:
+        gpus = story.models.choice([0, 1, story.gpus, 2 * story.gpus])
+        story.say(f"team {team} guaranteed.{story.models.choice('xy')}={gpus}")
+
+
 # --- what happens ---------------------------------------------------------------------------------
 
 
@@ -152,6 +183,8 @@ def _submit(story: Story) -> None:
     )
     job = f"j{len(story.jobs)}"
     said = [text for part, text in options if story.chance(part)]
+    if story.models is not None and story.models.random() < MIXED * 2:
+        said.append(f"model={story.models.choice('xy')}")
     team = story.one(*story.teams)
     story.say(" ".join([f"submit {job} team={team} gpus={size} runtime={minutes}m", *said]))
     story.jobs.append(job)
@@ -228,7 +261,9 @@ def _garbage(story: Story) -> None:
 
 def _quota(story: Story) -> None:
     guaranteed = story.one(0, story.gpus, story.total // 2)
-    story.say(f"team {story.one(*story.teams)} guaranteed={guaranteed}")
+    team = story.one(*story.teams)
+    story.say(f"team {team} guaranteed={guaranteed}")
+    _guarantee_model(story, team)
 
 
 TROUBLE: dict[Callable[[Story], None], int] = {

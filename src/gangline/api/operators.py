@@ -50,7 +50,8 @@ Gpus = Annotated[int, BeforeValidator(_gpus), Field(ge=UNLIMITED, le=1_000_000)]
 class TeamRequest(BaseModel):
     """A team's numbers; what is not named keeps its value.
 
-    borrow, lend: GPUs, `unlimited` or `none`.
+    borrow, lend: GPUs, `unlimited` or `none`. by_model: GPUs of the guarantee that are of one model
+    (the nodes' label `model`), 0 for none any more; together at most the guarantee.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -60,6 +61,7 @@ class TeamRequest(BaseModel):
     lend: Gpus | None = None
     weight: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     parent: Name | Literal[""] | None = None
+    by_model: dict[Name, Annotated[int, Field(ge=0, le=1_000_000)]] = Field(default_factory=dict)
 
 
 class PolicyRequest(BaseModel):
@@ -169,6 +171,7 @@ async def set_team(team: Name, request: Request, desk: OpenDesk, caller: Caller)
         lend=body.lend,
         weight=body.weight,
         parent=body.parent,
+        by_model=body.by_model,
     )
     return await _state(desk, fact, key=team, caller=caller)
 

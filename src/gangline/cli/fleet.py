@@ -77,14 +77,29 @@ def command_team() -> None:
 @click.option("--lend", help="GPUs of them that others may use: a number, none or unlimited.")
 @click.option("--weight", type=int, help="Its weight in the fair share.")
 @click.option("--parent", help="The team above it; '' for none.")
+@click.option(
+    "--guaranteed-of",
+    "models",
+    metavar="MODEL=GPUS",
+    multiple=True,
+    help="How many of the guaranteed GPUs are of one model; may be said several times.",
+)
 @output_options
-def set_team(*, team: str, output: str | None, **fields: Any) -> None:  # noqa: ANN401
+def set_team(
+    *,
+    team: str,
+    models: tuple[str, ...],
+    output: str | None,
+    **fields: Any,  # noqa: ANN401
+) -> None:
     """Make a team, or change what is named; the rest keeps its values."""
-    body = {
+    body: dict[str, Any] = {
         name: _amount(name, value) if name in _LIMITS else value
         for name, value in fields.items()
         if value is not None
     }
+    if models:
+        body["by_model"] = dict(map(_of_model, models))
     with connect() as client:
         done = client.request("PUT", client.route("teams", team), body=body)
         if body.get("parent"):
@@ -102,6 +117,14 @@ def _amount(name: str, value: str) -> int | str:
     if not value.isdecimal():
         raise click.UsageError(f"--{name}: a number of GPUs, none or unlimited, not {value!r}")
     return int(value)
+
+
+def _of_model(text: str) -> tuple[str, int]:
+    """`MODEL=GPUS`."""
+    model, _, gpus = text.rpartition("=")
+    if not model or not gpus.isdecimal():
+        raise click.UsageError(f"--guaranteed-of: MODEL=GPUS, not {text!r}")
+    return model, int(gpus)
 
 
 def _check_taken(client: Client, team: str, parent: str, position: str) -> None:

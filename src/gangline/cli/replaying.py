@@ -169,6 +169,8 @@ def _state_lines(state: Row) -> Iterator[str]:
             f"team {team['team']}: {team['used']} of {team['guaranteed']} GPUs, "
             f"{team['borrowed']} borrowed, {team['lent']} lent, {team['queued']} jobs wait"
         )
+        for model, of_it in team["by_model"].items():
+            yield f"  {of_it['used']} of {of_it['guaranteed']} GPUs of {model}"
     for row in state["placements"]:
         nodes = ",".join(seat["node"] for seat in row["seats"])
         yield f"{row['state']}: {row['job']} ({row['team']}, {row['gpus']} GPUs) on {nodes}"

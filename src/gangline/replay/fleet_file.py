@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DEFAULT_LEVELS: Final = ("spine", "block")
-_TEAM_KEYS: Final = ("name", "guaranteed", "borrow", "lend", "weight", "parent")
+_TEAM_KEYS: Final = ("name", "guaranteed", "borrow", "lend", "weight", "parent", "by_model")
 _WORDS: Final = {"unlimited": UNLIMITED, "none": 0}
 
 
@@ -167,6 +167,9 @@ def _team_text(team: TeamSet) -> str:
             lines.append(f"{key} = " + ('"unlimited"' if value == UNLIMITED else str(value)))
     if team.parent:
         lines.append(f"parent = {_quoted(team.parent)}")
+    if team.by_model:
+        models = (f"{_quoted(model)} = {gpus}" for model, gpus in team.by_model.items())
+        lines.append(f"by_model = {{ {', '.join(models)} }}")
     return "\n".join(lines) + "\n"
 
 
@@ -240,7 +243,21 @@ def _team(path: Path, row: Mapping[str, Any], index: int) -> TeamSet:
         lend=_gpus(path, row, "lend", where),
         weight=_count(path, row, "weight", least=1) if "weight" in row else None,
         parent=str(parent) if parent else None,
+        by_model=_by_model(path, row, where),
     )
+
+
+def _by_model(path: Path, row: Mapping[str, Any], where: str) -> dict[str, int]:
+    """How much of a team's guarantee is of single GPU models."""
+    table = row.get("by_model", {})
+    if not isinstance(table, dict):
+        raise BadInputError(path, f"{where}: by_model: expected a table, got {table!r}")
+    found = {model: _count(path, table, model, least=0) for model in table}
+    guaranteed = _gpus(path, row, "guaranteed", where) or 0
+    if sum(found.values()) > guaranteed:
+        got = f"{sum(found.values())} in all"
+        raise BadInputError(path, f"{where}: by_model: expected at most {guaranteed}, got {got}")
+    return found
 
 
 def _parents_first(path: Path, teams: Sequence[TeamSet]) -> Iterator[TeamSet]:

@@ -171,6 +171,10 @@ def _team(state: State, name: str) -> Plain:
         "lend": team.lend,
         "weight": team.weight,
         **core.team_numbers(state, name)._asdict(),
+        "by_model": {
+            model: {"guaranteed": tree[name].guaranteed, "used": tree[name].used}
+            for model, tree in state.models.trees.items()
+        },
     }
 
 

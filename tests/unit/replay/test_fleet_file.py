@@ -101,7 +101,7 @@ def test_teams_read_as_they_were_written(tmp_path: Path) -> None:
     """What `teams_text` writes is the same teams."""
     teams = (
         TeamSet(team="a", guaranteed=10, borrow=UNLIMITED, weight=2),
-        TeamSet(team="b", guaranteed=4, parent="a"),
+        TeamSet(team="b", guaranteed=4, parent="a", by_model={"h100": 2, "a 100": 1}),
     )
 
     assert read_teams(file_of(tmp_path, teams_text(teams))) == teams
@@ -118,6 +118,12 @@ def test_teams_read_as_they_were_written(tmp_path: Path) -> None:
         ("[[team]]\nname = 'a'\nguaranteed = -1", "guaranteed: expected GPUs"),
         ("[[team]]\nname = 'a'\nparent = 'a'", "no such parent: a"),
         ("[[team]]\nname = 'a'\n[[team]]\nname = 'a'", "team a: expected once"),
+        ("[[team]]\nname = 'a'\nby_model = 3", "by_model: expected a table"),
+        ("[[team]]\nname = 'a'\nby_model = { h = -1 }", "h: expected a count of at least 0"),
+        (
+            "[[team]]\nname = 'a'\nguaranteed = 8\nby_model = { h = 5, a = 4 }",
+            "team a: by_model: expected at most 8, got 9 in all",
+        ),
     ],
 )
 def test_wrong_teams_are_refused(tmp_path: Path, text: str, message: str) -> None:

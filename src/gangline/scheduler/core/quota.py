@@ -36,13 +36,8 @@ class Barrier(NamedTuple):
     model: str = ""
 
 
-class Limit(NamedTuple):
-    """What a team may hold, by itself or of one model."""
-
-    kind: str
-    team: Team
-    most: int
-    model: str = ""
+Limit = tuple[str, Team, int, str]
+"""As a barrier: kind, team, the most that it may hold, model."""
 
 
 class TeamNumbers(NamedTuple):
@@ -127,18 +122,18 @@ def _limits(state: State, spec: Spec) -> Iterator[Limit]:
     """What a team and those above it may hold, one limit after another; not what lending limits."""
     team = state.teams[spec.team]
     if not spec.preemptible:
-        yield Limit("guarantee", team, team.guaranteed)
+        yield "guarantee", team, team.guaranteed, ""
     # While others leave for a job that may only run inside the guarantee, nobody of its team, nor
     # of those under it, may use that room up.
     for above in state.chain(spec.team) if state.inside_claims else ():
         if above.name in state.inside_claims:
-            yield Limit("guarantee", above, above.guaranteed)
+            yield "guarantee", above, above.guaranteed, ""
     if state.models.trees:
         yield from _limits_by_model(state, spec)
     if not state.lending_limited:
         for above in state.chain(spec.team):
             if above.borrow != UNLIMITED:
-                yield Limit("borrow", above, above.guaranteed + above.borrow)
+                yield "borrow", above, above.guaranteed + above.borrow, ""
 
 
 def _limits_by_model(state: State, spec: Spec) -> Iterator[Limit]:
@@ -147,12 +142,12 @@ def _limits_by_model(state: State, spec: Spec) -> Iterator[Limit]:
     asked = models.asked_by(spec)
     if asked and not spec.preemptible:
         own = models.trees[asked][spec.team]
-        yield Limit("guarantee", own, own.guaranteed, asked)
+        yield "guarantee", own, own.guaranteed, asked
     for model in models.open_to(spec):
         inside = models.inside[model]
         for above in branch_of(models.trees[model][spec.team]) if inside else ():
             if above.name in inside:
-                yield Limit("guarantee", above, above.guaranteed, model)
+                yield "guarantee", above, above.guaranteed, model
 
 
 def barrier_without_claim(state: State, job: Job, count: Use = committed) -> Barrier | None:

@@ -147,6 +147,7 @@ def most_of_any(turn: Turn, claimant: Job, *, protects: bool) -> int:
 
 
 NOBODY: Final = Evictable(0, 0)
+PLAIN: Final = {job_class: Kind(int(job_class), ()) for job_class in JobClass}
 
 
 def leaving_gpus(turn: Turn) -> int:
@@ -173,7 +174,7 @@ def evictable(turn: Turn, team: Team, *, protects: bool, model: str = "") -> dic
 
 def kind_of(job: Job) -> Kind:
     """On what the rights over a gang depend, beside its team."""
-    return Kind(int(job.job_class), tuple(job.by_model))
+    return Kind(int(job.job_class), tuple(job.by_model)) if job.by_model else PLAIN[job.job_class]
 
 
 def _evictable(

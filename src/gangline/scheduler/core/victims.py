@@ -183,7 +183,8 @@ class Search:
         for team in self.state.chain(job.spec.team):
             team.used += sign * job.gpus
         self.state.teams[job.spec.team].own += sign * job.gpus
-        self.state.models.use(job.spec.team, job.by_model, sign)
+        if job.by_model:
+            self.state.models.use(job.spec.team, job.by_model, sign)
         if job.stop_cause:
             # It was leaving anyway, and is not to be counted off twice.
             self.state.pledge_gang(job, -sign)
