@@ -28,6 +28,8 @@ from tests.support.proxy import Link, Proxy
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from gangline.events.postgres_log.log import PostgresWriter
+
 pytestmark = pytest.mark.postgres
 SQL = load_sql("gangline.events.postgres_log", "log.sql")
 
@@ -87,6 +89,18 @@ def through(proxy_type: type[CutAtCommit], url: str) -> Iterator[tuple[CutAtComm
     proxy.close()
 
 
+class HoldsCommit(CutAtCommit):
+    """The next connection that commits stands still before: the server never hears of it."""
+
+    def client_said(self, link: Link, data: bytes) -> bytes:
+        """Look for the statement, and keep it."""
+        if self.armed and b"COMMIT" in data:
+            self.armed = ""
+            self.cuts += 1
+            return b""
+        return data
+
+
 def terminate_all(url: str) -> int:
     """End every connection of the log at the server; how many there were."""
     with psycopg.connect(url, autocommit=True) as connection:
@@ -120,7 +134,7 @@ def test_a_late_commit_with_an_early_number_is_not_skipped(
         assert not reader.poll(0.4)
         assert fast.is_alive(), "it overtook a transaction that has the earlier offset"
         head = (row["partition_id"], first[0], first[1], b"", b"first")
-        slow.execute(SQL["insert"], (*head, [], []))
+        slow.execute(SQL["insert"] + driver._ROW, (*head, [], []))
         slow.commit()
     fast.join()
     assert values(read_until(reader, lambda found: len(found) >= 2)) == [b"first", b"second"]
@@ -133,6 +147,32 @@ def test_an_abandoned_transaction_leaves_no_hole(log: PostgresLog, postgres_url:
         slow.execute(SQL["reserve"], {"partition_id": partition_id(slow), "count": 5})
         slow.rollback()
     assert log.append([job(b"a")])[0].offset == 0
+
+
+@pytest.mark.parametrize("many", [1, 3], ids=["one record", "several"])
+def test_a_writer_that_stands_still_before_its_commit_is_replaced(
+    log: PostgresLog, postgres_url: str, monkeypatch: pytest.MonkeyPatch, *, many: int
+) -> None:
+    """The server ends the idle transaction, and the next writer waits no longer than that."""
+    shorter = dict(wire._SESSION) | {"idle_in_transaction_session_timeout": "1s"}
+    monkeypatch.setattr(wire, "_SESSION", tuple(shorter.items()))
+    with through(HoldsCommit, postgres_url) as (proxy, far):
+        first = far.writer("scheduler")
+        proxy.armed = "before"
+        stopped = threading.Thread(target=commit_in_vain, args=(first, [job(b"lost")] * many))
+        stopped.start()
+        while not proxy.cuts:
+            time.sleep(0.01)
+        with closing(log.writer("scheduler")) as second:
+            second.commit([job(b"kept")])
+        stopped.join()
+    assert values(read_all(log, {JOBS: 0})) == [b"kept"]
+
+
+def commit_in_vain(writer: PostgresWriter, batch: list[Message]) -> None:
+    """Commit what is never heard of."""
+    with pytest.raises(CommitUnknownError):
+        writer.commit(batch)
 
 
 def test_a_long_transaction_elsewhere_stops_nobody(log: PostgresLog, postgres_url: str) -> None:

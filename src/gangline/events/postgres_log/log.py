@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -52,6 +52,8 @@ POLL_INTERVAL_S = 0.25
 """A NOTIFY may be lost (it is never repeated), so readers look by themselves this often."""
 RECONNECT_INTERVAL_S = 0.1
 FETCH_BYTES = 8_000_000
+ROWS_AT_ONCE = 500
+_ROW = b"(%s, %s, %s, %s, %s, %s, %s)"
 
 
 class PostgresLog:
@@ -244,7 +246,12 @@ class _Insert:
         connection: psycopg.Connection[Any],
         placed: Sequence[tuple[int, TopicPartition, Message]],
     ) -> None:
-        """Take offsets in order of the partitions' rows (so nobody deadlocks), then insert."""
+        """Take offsets in order of the partitions' rows (so nobody deadlocks), then insert.
+
+        Not by executemany: psycopg makes a pipeline of that, and after a pipeline the server does
+        not notice that a transaction stands idle (seen with Postgres 18), so that a client that was
+        stopped before its commit kept its locks for as long as it liked.
+        """
         rows, nexts = [], self._reserve(connection, [each[0] for each in placed])
         for partition_id, name, message in placed:
             offset, appended_ms = nexts[partition_id]
@@ -254,9 +261,10 @@ class _Insert:
             head = (partition_id, offset, appended_ms, message.key, message.value)
             rows.append((*head, names, values))
             self.positions.append(Position(*name, offset))
-        with connection.cursor() as cursor:
-            # Pipelined by psycopg: its late errors are harmless here, inside a transaction.
-            cursor.executemany(_SQL["insert"], rows)
+        for first in range(0, len(rows), ROWS_AT_ONCE):
+            some = rows[first : first + ROWS_AT_ONCE]
+            statement = _SQL["insert"] + b", ".join([_ROW] * len(some))
+            connection.execute(statement, list(chain.from_iterable(some)))
 
     def _reserve(
         self, connection: psycopg.Connection[Any], partition_ids: Sequence[int]

@@ -62,9 +62,10 @@ RETURNING
     pg_current_xact_id()::text AS transaction_id;
 
 -- name: insert
+-- The rows are put behind it.
 INSERT INTO gangline_log.records
     (partition_id, "offset", appended_ms, key, value, header_names, header_values)
-VALUES (%s, %s, %s, %s, %s, %s, %s);
+VALUES
 
 -- name: transaction_status
 SELECT pg_xact_status(%(transaction_id)s::xid8);
