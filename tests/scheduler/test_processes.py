@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from gangline.scheduler.batches import RecordedStep
 
-PATIENCE_S = 60.0
+PATIENCE_S = 90.0
 
 
 class Site:
