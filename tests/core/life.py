@@ -84,10 +84,6 @@ class Life:
         if self.chance.random() < 0.7:
             return [make.team(team, by_model={model: gpus})]
         node = f"n{self.chance.randrange(6)}"
-        if any(
-            seat.node == node for job in self.world.state.holding.values() for seat in job.seats
-        ):
-            return [f.NodeWithdrawn(node=node)]
         return [f.NodeWithdrawn(node=node), self.admitted(node)]
 
     def submit(self) -> list[Any]:

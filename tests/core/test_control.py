@@ -9,6 +9,7 @@ import pytest
 from gangline.events import decisions as d
 from gangline.events import facts as f
 from gangline.events.terms import Service, StopCause
+from gangline.scheduler import core
 from gangline.scheduler.core.control import SERVICE
 from gangline.scheduler.core.turn import Refusal
 from tests.core import make
@@ -233,6 +234,24 @@ def test_a_gang_that_loses_one_of_its_nodes_for_good_is_stopped() -> None:
 
     assert stopping.cause is StopCause.INFRASTRUCTURE
     assert world.nodes_of("j") == {"n1", "n2"}
+
+
+def test_a_node_that_comes_back_too_soon_still_holds_what_is_leaving_it() -> None:
+    """Nobody else gets these GPUs before; nor after, until the node says what runs there."""
+    world = make.world(nodes=2, running=[make.gang("j", on=["n0", "n1"], gpus=16)])
+    world.step(f.NodeWithdrawn(node="n0"))
+
+    world.step(make.admitted("n0"), make.submitted("k", 8))
+    held = (world.node("n0").used, world.state_of("k"))
+    loaded = core.load(core.dump(world.state))
+    world.step(f.JobCancelRequested(job="j"))
+    world.exits("j", "n1", reason="stopped")
+
+    assert held == (0xFF, "queued")
+    assert loaded.nodes["n0"].gangs == {"j": 0}
+    assert world.nodes_of("k") == {"n1"}
+    world.step(f.NodeRegistered(node="n0", boot_id="new", gpus=8))
+    assert world.node("n0").avail == 0xFF
 
 
 # --- teams ----------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Final
 from gangline.events import decisions as d
 from gangline.events.decisions import Service
 from gangline.scheduler.core.entities import Node, Strike, Team, Window
+from gangline.scheduler.core.fleet import mask_of
 from gangline.scheduler.core.lifecycle import Phase
 from gangline.scheduler.core.rebuild import count_models, link_teams, rearm
 from gangline.scheduler.core.state import State
@@ -27,8 +28,23 @@ def node_added(state: State, decision: d.NodeAdded) -> None:
     state.cell.next_node += 1
     state.nodes[node.name] = node
     state.enter_node(node)
+    _find_gangs(state, node)
     state.refresh(node)
     state.touch(node)
+
+
+def _find_gangs(state: State, node: Node) -> None:
+    """Gangs that stood on a node of this name when it was withdrawn, and are not out yet.
+
+    It may be the same machine, and until they are out their GPUs are nobody else's.
+    """
+    for job in state.holding.values():
+        for index, seat in enumerate(job.seats):
+            if seat.node == node.name:
+                node.used |= mask_of(seat.gpus)
+                node.gangs[job.id] = index
+                if state.models.trees:
+                    state.count_by_model(job)
 
 
 def node_dropped(state: State, decision: d.NodeDropped) -> None:

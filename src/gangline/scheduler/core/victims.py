@@ -300,11 +300,9 @@ class Search:
         for victim in victims:
             if free >= self.shape.per_node:
                 break
-            # A node that left the fleet and came back does not know the gangs from before.
-            index = node.gangs.get(victim.job.id)
-            if index is not None:
-                free += (mask_of(victim.job.seats[index].gpus) & node.usable).bit_count()
-                chosen.append(victim)
+            seat = victim.job.seats[node.gangs[victim.job.id]]
+            free += (mask_of(seat.gpus) & node.usable).bit_count()
+            chosen.append(victim)
         return chosen if free >= self.shape.per_node else []
 
     def _spare(self, domain: Domain | None, chosen: list[Victim], place: Place) -> Place:
