@@ -3,7 +3,7 @@
 import gzip
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Final, cast
@@ -75,20 +75,52 @@ def _plain(value: object) -> object:
     return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
+class Activity:
+    """How much happened over time: counted for whoever asks, and again after a thousandth of it.
+
+    At most a minute passes until then. A short history moves under the eyes, a long one takes long
+    to count.
+    """
+
+    def __init__(self) -> None:
+        self._until_s = 0.0
+        self._asked: tuple[int, int] = (0, 0)
+        self._bars: Sequence[Any] = ()
+
+    def bars(self, views: PageViews, span: Mapping[str, Any], steps: int) -> Sequence[Any]:
+        """Starts, evictions and faults by step of the span."""
+        if span["from_ms"] is None or span["to_ms"] <= span["from_ms"]:
+            return ()
+        asked = (span["from_ms"], steps)
+        if self._asked != asked or time.monotonic() >= self._until_s:
+            self._bars = views.page("activity", steps=steps, **span)
+            self._asked = asked
+            lasts_s = (span["to_ms"] - span["from_ms"]) / 1_000
+            self._until_s = time.monotonic() + min(60.0, lasts_s / 1_000)
+        return self._bars
+
+
+def activity_of(request: Request) -> Activity:
+    """The one of the application, made when it is first asked for."""
+    if not hasattr(request.app.state, "page_activity"):
+        request.app.state.page_activity = Activity()
+    activity: Activity = request.app.state.page_activity
+    return activity
+
+
 @router.get("/timeline")
 def timeline(
     request: Request,
     views: OpenPage,
     past: OpenPast,
+    activity: Annotated[Activity, Depends(activity_of)],
     _: Caller,
     steps: Annotated[int, Query(ge=10, le=600)] = 240,
 ) -> Response:
     """From when to when there is a past, and where in it much happened."""
     past.prepare()
     (span,) = views.page("span")
-    bars: Sequence[Any] = ()
-    if span["from_ms"] is not None and span["to_ms"] > span["from_ms"]:
-        bars = views.page("activity", steps=steps, **span)
+    bars = activity.bars(views, span, steps)
     return _answer(request, {**span, "now_ms": now(), "steps": steps, "bars": bars})
 
 

@@ -17,7 +17,7 @@ from gangline.cli.progress import Progress
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-NAMES: Final = ("decide", "replay", "end-to-end", "failover", "project")
+NAMES: Final = ("decide", "replay", "end-to-end", "failover", "project", "ask")
 
 
 @click.command("bench")
@@ -32,11 +32,13 @@ NAMES: Final = ("decide", "replay", "end-to-end", "failover", "project")
 @click.option("--hours", type=click.IntRange(min=1), help="replay: of the log. [default: 24]")
 @click.option("--agents", type=click.IntRange(min=1), help="end-to-end: [default: 1000]")
 @click.option("--bus", help="end-to-end, failover: its URL. [default: embedded]")
-@click.option("--jobs", type=click.IntRange(min=1), help="project: [default: 2000]")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), help="project: [default: 2000] ask: [default: 1000000]"
+)
 @click.option(
     "--database",
     envvar="GANGLINE_DATABASE_URL",
-    help="project: Postgres of the views; a cell `bench` comes and goes there. [default: embedded]",
+    help="project, ask: Postgres of the views; a cell comes and goes there. [default: embedded]",
 )
 @click.option("--seed", type=int, help="[default: 1]")
 @click.option(
@@ -48,7 +50,7 @@ NAMES: Final = ("decide", "replay", "end-to-end", "failover", "project")
     help="Where the numbers go; - for stdout.",
 )
 def command_bench(*, names: tuple[str, ...], file: Path, **options: Any) -> None:  # noqa: ANN401
-    """Measure decide, replay, end-to-end, failover, project; several give one object, by name."""
+    """Measure decide, replay, end-to-end, failover, project, ask; several give one object."""
     given = {key: value for key, value in options.items() if value is not None}
     done = {name: _run(name, given) for name in dict.fromkeys(names)}
     text = json.dumps(done if len(done) > 1 else next(iter(done.values())), indent=1)
@@ -103,14 +105,26 @@ def _failover(given: dict[str, Any], progress: Progress) -> dict[str, Any]:
 
 
 def _project(given: dict[str, Any], _progress: Progress) -> dict[str, Any]:
-    from gangline.cli.bench_end_to_end import embedded_postgres  # noqa: PLC0415
     from gangline.projections.bench import bench_project  # noqa: PLC0415
+
+    return _in_postgres(bench_project, given)
+
+
+def _ask(given: dict[str, Any], _progress: Progress) -> dict[str, Any]:
+    from gangline.projections.bench_ask import bench_ask  # noqa: PLC0415
+
+    return _in_postgres(bench_ask, given)
+
+
+def _in_postgres(bench: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Run it in the database that was named, or in one that comes and goes."""
+    from gangline.cli.bench_end_to_end import embedded_postgres  # noqa: PLC0415
 
     jobs = _only(given, "jobs")
     if "database" in given:
-        return asdict(bench_project(given["database"], tick=say, **jobs))
+        return asdict(bench(given["database"], tick=say, **jobs))
     with embedded_postgres() as dsn:
-        return asdict(bench_project(dsn, tick=say, **jobs))
+        return asdict(bench(dsn, tick=say, **jobs))
 
 
 def _only(given: dict[str, Any], *keys: str) -> dict[str, Any]:
@@ -123,6 +137,7 @@ _UNITS: Final = {
     "end-to-end": "jobs",
     "failover": "changes of leader",
     "project": "jobs",
+    "ask": "questions",
 }
 _BENCHES: Final[dict[str, Callable[[dict[str, Any], Progress], dict[str, Any]]]] = {
     "decide": _decide,
@@ -130,4 +145,5 @@ _BENCHES: Final[dict[str, Callable[[dict[str, Any], Progress], dict[str, Any]]]]
     "end-to-end": _end_to_end,
     "failover": _failover,
     "project": _project,
+    "ask": _ask,
 }

@@ -20,21 +20,23 @@ WHERE cell = %(cell)s AND at_ms >= %(from_ms)s AND at_ms < %(to_ms)s
 GROUP BY 1 ORDER BY 1
 
 -- name: page_after
+-- The scheduler's time never goes back, so the order of times is the order of decisions.
 SELECT at_ms FROM gangline.decisions
 WHERE cell = %(cell)s AND at_ms > %(at_ms)s
-ORDER BY applied_offset, item LIMIT 1
+ORDER BY at_ms LIMIT 1
 
 -- name: page_before
 SELECT at_ms FROM gangline.decisions
 WHERE cell = %(cell)s AND at_ms < %(at_ms)s
-ORDER BY applied_offset DESC, item DESC LIMIT 1
+ORDER BY at_ms DESC LIMIT 1
 
 -- name: page_gangs
 -- Which GPUs each gang holds now.
 SELECT a.job, a.attempt, a.state, j.team, a.seats
-FROM gangline.attempts AS a
-JOIN gangline.jobs AS j ON j.cell = a.cell AND j.job = a.job
-WHERE a.cell = %(cell)s AND a.ended_at IS NULL
+FROM gangline.jobs AS j
+JOIN gangline.attempts AS a ON a.cell = j.cell AND a.job = j.job
+WHERE j.cell = %(cell)s AND j.state IN ('starting', 'running', 'preempting')
+  AND a.ended_at IS NULL
 ORDER BY a.placed_ms, a.job
 
 -- name: page_feed
@@ -46,7 +48,10 @@ WHERE cell = %(cell)s
   AND (%(job)s::text IS NULL OR job = %(job)s)
   AND (%(node)s::text IS NULL OR node = %(node)s)
   AND (%(team)s::text IS NULL OR team = %(team)s)
-  AND (%(at_ms)s::bigint IS NULL OR at_ms <= %(at_ms)s)
+  AND (%(at_ms)s::bigint IS NULL OR applied_offset <= (
+       SELECT max(applied_offset) FROM gangline.decisions
+       WHERE cell = %(cell)s AND at_ms = (SELECT max(at_ms) FROM gangline.decisions
+                                          WHERE cell = %(cell)s AND at_ms <= %(at_ms)s)))
   AND (applied_offset, item) < (%(before_offset)s::bigint, %(before_item)s::integer)
 ORDER BY applied_offset DESC, item DESC
 LIMIT %(limit)s
@@ -130,7 +135,7 @@ ORDER BY applied_offset, item
 -- name: page_out
 -- Nodes with GPUs that are out at a moment: because of what, and since when.
 SELECT node, string_agg(DISTINCT kind, ', ' ORDER BY kind) AS kinds, min(from_ms) AS from_ms
-FROM gangline.faults
-WHERE cell = %(cell)s AND gpu IS NOT NULL AND from_ms <= %(at_ms)s
-  AND (to_at IS NULL OR to_at > to_timestamp(%(at_ms)s / 1000.0))
+FROM gangline.fault
+WHERE cell = %(cell)s AND gpu >= 0 AND from_ms <= %(at_ms)s
+  AND (to_ms IS NULL OR to_ms > %(at_ms)s)
 GROUP BY node
