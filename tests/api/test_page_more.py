@@ -277,6 +277,17 @@ def test_all_is_reached_by_keyboard_alone(page: Page, address: str) -> None:
     page.get_by_role("heading", name="Its history").wait_for()
 
 
+def test_the_skip_link_leaves_the_page_as_it_stands(page: Page, address: str) -> None:
+    """It leads on in the page; nothing is built anew, there and on the way back."""
+    go(page, address)
+    page.locator(".map").evaluate("(map) => { map.dataset.seen = 'yes'; }")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert page.url.endswith("#page")
+    page.go_back()
+    assert page.locator(".map").get_attribute("data-seen") == "yes"
+
+
 CSV = {
     "/": ["fleet", "use", "teams", "reasons", "alarms"],
     "/queue": ["queue"],

@@ -32,7 +32,11 @@ const nowhere = {
 };
 
 let current = null;
+let seen = "";
 let connected = "connecting";
+
+/** The address without its part after the hash, which only says where on the page. */
+const address = () => location.pathname + location.search;
 
 /** The parameters of the address without the moment; parts of the page keep theirs there. */
 const query = () => {
@@ -49,6 +53,7 @@ function setQuery(changes) {
     else wanted.set(key, value);
   }
   history.replaceState(null, "", `${location.pathname}${wanted.size ? `?${wanted}` : ""}`);
+  seen = address();
 }
 
 function open(path) {
@@ -68,6 +73,7 @@ function route() {
 
 /** Show the part that the address names. */
 async function enter() {
+  seen = address();
   const at = new URLSearchParams(location.search).get("at");
   shown.at = at ? timebar.parse(at) : null;
   if (Number.isNaN(shown.at)) shown.at = null;
@@ -160,7 +166,7 @@ function listen() {
     event.preventDefault();
     open(link.getAttribute("href"));
   });
-  window.addEventListener("popstate", enter);
+  window.addEventListener("popstate", () => seen !== address() && enter());
   $("find").addEventListener("submit", async (event) => {
     event.preventDefault();
     await find(new FormData(event.target).get("job").trim());

@@ -8,8 +8,9 @@ const SLICE = 25;
 const filling = new WeakMap();
 
 /**
- * Fill a table, in turns where it is long; a later call for the same table wins. columns: {key, title, cell(row), number, words, small}. order: key, or -key for
- * descending. sort: called with a new order; columns with `fixed` cannot be sorted by.
+ * Fill a table, in turns where it is long; a later call for the same table wins.
+ * columns: {key, title, cell(row), number, words, small}. order: key, or -key for descending.
+ * sort: called with a new order; columns with `fixed` cannot be sorted by.
  */
 export async function fill(table, { columns, rows, none, caption, order, sort }) {
   const head = el(
