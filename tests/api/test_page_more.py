@@ -180,18 +180,21 @@ def test_back_and_forward_go_through_the_pages(page: Page, address: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("path", "said"),
+    ("path", "said", "leads"),
     [
-        ("/nothing/here", "There is no such page"),
-        ("/jobs/nobody", "there is no job nobody"),
-        ("/nodes/nowhere", "there is no node nowhere"),
+        ("/nothing/here", "There is no such page", "the overview"),
+        ("/jobs/nobody", "There is no job nobody", "All jobs"),
+        ("/nodes/nowhere", "There is no node nowhere", "All nodes"),
     ],
 )
-def test_what_is_not_there_is_said(page: Page, address: str, path: str, said: str) -> None:
-    """In the page's frame, from where one goes on."""
+def test_what_is_not_there_is_said(
+    page: Page, address: str, path: str, said: str, leads: str
+) -> None:
+    """In the page's frame, with a link from where one goes on."""
     go(page, address + path)
 
     page.locator("main").get_by_text(said).first.wait_for()
+    assert page.locator("main").get_by_role("link", name=leads).count() == 1
     assert violations(page) == []
 
 

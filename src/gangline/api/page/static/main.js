@@ -1,5 +1,6 @@
 // The page: which part is shown, at which moment, and when it is read again.
 
+import { sentence } from "./causes.js";
 import { calmly, follow, now, page, shown, signIn } from "./data.js";
 import * as decisions from "./page_decisions.js";
 import * as job from "./page_job.js";
@@ -10,7 +11,7 @@ import * as overview from "./page_overview.js";
 import * as queue from "./page_queue.js";
 import * as teams from "./page_teams.js";
 import * as timebar from "./timebar.js";
-import { clock, el, panel } from "./words.js";
+import { clock, el, inert, panel } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const EVERY_MS = 10_000;
@@ -131,7 +132,10 @@ function fault(words) {
     box = el("p", { id: "trouble", class: "why", role: "alert" });
     $("page").prepend(box);
   }
-  box.textContent = words;
+  // Of one thing that is not there, the list of those that are leads on.
+  const [, place, name] = route();
+  const list = name ? el("a", { href: `/${place}` }, `All ${place}`) : "";
+  box.replaceChildren(`${sentence(inert(words))}. `, list);
 }
 
 function status() {

@@ -31,6 +31,11 @@ const OPEN = ["queued", "starting", "running", "preempting"];
 
 export const title = (name) => `Job ${name}`;
 
+/** How near together a gang stands. */
+const within = (level) => (level === "fleet" ? "across the fleet" : `whole within one ${level}`);
+
+const nodesOf = ({ seats }) => (seats.length === 1 ? "1 node" : `${num(seats.length)} nodes`);
+
 export function build({ root, name }) {
   const parts = { name, head: el("div", { class: "title" }), body: el("div", { class: "grid" }) };
   parts.output = new Output(name);
@@ -188,7 +193,7 @@ function ranks(found) {
       el(
         "span",
         { class: "quiet" },
-        `whole within one ${last.level}, on ${num(last.seats.length)} nodes`,
+        `${within(last.level)}, on ${nodesOf(last)}`,
       ),
     ],
     el(

@@ -101,9 +101,9 @@ function about(node) {
   const labels = Object.entries(node.labels || {}).map(([key, value]) => `${key}=${value}`);
   const facts = [
     ["Health", [tag(node.health), " ", because(node.health_cause)]],
-    ["for", ago(node.health_since, now())],
+    ["Since", ago(node.health_since, now())],
     ["Service", [tag(node.service), " ", node.service_cause || ""]],
-    ["by", node.service_by],
+    ["Set by", node.service_by],
     ["Deadline", node.deadline ? day(node.deadline) : ""],
     [
       "Window",

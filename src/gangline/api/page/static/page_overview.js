@@ -54,6 +54,9 @@ export function build({ root, open, query, setQuery }) {
   parts.waits = el("div", { class: "bars waits" });
   parts.alarms = el("div", { class: "scroll" });
   parts.feed = el("ol", { class: "feed two" });
+  const first = "gangline submit --team TEAM --gpus 8 -- python train.py";
+  parts.quiet = empty("Nothing was decided yet. The first job comes by", first);
+  parts.quiet.hidden = true;
   root.append(parts.numbers, lay(parts));
   return {
     refresh: () => refresh(parts),
@@ -152,7 +155,7 @@ function lay(parts) {
       panel("", "Why jobs wait", [csv.button("reasons", () => waitRows(parts))], parts.waits),
       panel("", "What is wrong", [csv.button("alarms", () => alarmRows(parts))], parts.alarms),
     ),
-    panel("", "Latest decisions", [el("a", { href: "/decisions" }, "all")], parts.feed),
+    panel("", "Latest decisions", [el("a", { href: "/decisions" }, "all")], parts.feed, parts.quiet),
   );
 }
 
@@ -177,7 +180,10 @@ async function refresh(parts) {
     if (parts.found !== found) return;
   }
   const kinds = shown.at !== null || !parts.feed.children.length;
-  if (kinds) parts.feed.replaceChildren(...(await latest()).map(item));
+  if (!kinds) return;
+  const rows = (await latest()).map(item);
+  parts.feed.replaceChildren(...rows);
+  parts.quiet.hidden = rows.length > 0;
 }
 
 async function latest() {
@@ -232,6 +238,14 @@ function recolour(parts, mode) {
 function legend(parts) {
   const { map } = parts;
   if (!map.fleet) return;
+  const none = !map.fleet.total;
+  map.element.hidden = none;
+  parts.under.hidden = none;
+  if (none) {
+    const words = "No node has come up yet. On each node:";
+    parts.legend.replaceChildren(el("li", {}, empty(words, "gangline agent --bus URL")));
+    return;
+  }
   if (map.mode === "team") {
     const gpus = new Map();
     for (const [, team, count] of map.fleet.jobs) gpus.set(team, (gpus.get(team) || 0) + count);
@@ -362,9 +376,8 @@ function wrong(row) {
 
 function alarms(parts, rows) {
   if (!rows.length) {
-    parts.alarms.replaceChildren(
-      el("p", { class: "empty" }, "Nothing. All nodes are well and open."),
-    );
+    const words = parts.found.fleet.nodes ? "Nothing. All nodes are well and open." : "No node yet.";
+    parts.alarms.replaceChildren(el("p", { class: "empty" }, words));
     return;
   }
   const body = rows
@@ -418,6 +431,7 @@ const loud = (row) =>
 
 function heard(parts, row) {
   if (!loud(row)) return;
+  parts.quiet.hidden = true;
   const line = item(row);
   line.classList.add("new");
   parts.feed.prepend(line);

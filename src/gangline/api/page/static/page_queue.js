@@ -139,6 +139,7 @@ function filters(parts) {
 
 async function draw(parts) {
   const { found } = parts;
+  parts.count.hidden = !found.total;
   parts.count.textContent =
     `${num(found.items.length)} of ${num(found.matching)} that match, ` +
     `${num(found.total)} jobs wait; those that match ask for ${num(found.gpus)} GPUs.`;

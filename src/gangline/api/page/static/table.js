@@ -26,7 +26,9 @@ export async function fill(table, { columns, rows, none, caption, order, sort })
     if (filling.get(table) !== mine) return;
     body.push(line(columns, row));
   }
-  if (!rows.length) body.push(el("tr", {}, el("td", { colspan: columns.length }, none)));
+  if (!rows.length) {
+    body.push(el("tr", {}, el("td", { class: "words", colspan: columns.length }, none)));
+  }
   if (!table.tHead) {
     table.replaceChildren(
       el("caption", { class: "sr" }, caption),

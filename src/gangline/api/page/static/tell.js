@@ -92,15 +92,15 @@ const seats = (d) => few((d.seats || []).map((seat) => seat.node));
 
 /** What an auditor needs to derive it again: what bound, what broke a tie, what else there was. */
 export function certificate(d) {
-  const found = d.certificate || {};
-  const said = [
-    ["decided by:", found.binding],
-    ["order key", found.tie],
-    ["instead of", found.alternative],
+  const { binding, alternative, tie } = d.certificate || {};
+  const none = alternative && alternative.startsWith("no ");
+  return [
+    binding && `decided by: ${binding}`,
+    alternative && (none ? alternative : `instead of ${alternative}`),
+    tie && `order key ${tie}`,
   ]
-    .filter(([, text]) => text)
-    .map(([name, text]) => `${name} ${text}`);
-  return said.join("; ");
+    .filter(Boolean)
+    .join("; ");
 }
 
 /** What a decision says: a verb, and more. */
