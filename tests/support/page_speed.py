@@ -100,7 +100,7 @@ def longest(events: list[dict[str, Any]], url: str) -> dict[str, Task]:
     tasks = [
         Task(round(each["dur"] / 1000), round(each.get("tdur", 0) / 1000))
         for each in events
-        if each["name"] == "RunTask" and _thread(each) in mains
+        if each["name"] == "RunTask" and "dur" in each and _thread(each) in mains
     ]
     return {
         "by_clock": max(tasks, key=lambda task: task.wall_ms),
