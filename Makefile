@@ -19,9 +19,10 @@ ROUNDS ?= 14
 AWAY ?= 60
 BIN := .venv/bin
 STAMP := .venv/.stamp
+COMPILED := build/compiled
 
 .PHONY: help setup demo up down test lint schemas sim properties mutants bench chaos-kafka
-.PHONY: chaos-agents experiments lock clean
+.PHONY: chaos-agents experiments lock wheel clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,8 +74,23 @@ properties: setup ## Try every property of the core on EXAMPLES examples, and so
 mutants: setup ## Break the program in every named way, and see that the simulation notices
 	$(BIN)/python -m tests.mutants
 
-bench: setup ## Run the benchmarks and write BENCH (default bench.json)
-	$(BIN)/gangline bench decide replay end-to-end --json $(BENCH)
+# A compiled core where there is a C compiler; CORE=pure: the source as it stands.
+CORE ?= $(shell command -v cc >/dev/null && echo compiled || echo pure)
+bench: setup $(if $(filter compiled,$(CORE)),$(COMPILED)/.stamp) ## Run the benchmarks and write BENCH
+	$(if $(filter compiled,$(CORE)),PYTHONPATH=$(COMPILED)/site) \
+	  $(BIN)/gangline bench decide replay end-to-end --json $(BENCH)
+
+wheel: $(COMPILED)/.stamp ## Build dist/*.whl with the core as machine code (needs a C compiler)
+	mkdir -p dist && cp $(COMPILED)/wheel/*.whl dist
+
+# In a copy, so that the source tree stays pure; `site` is the wheel unpacked (docs/adr/0011).
+$(COMPILED)/.stamp: $(STAMP) $(shell find src -type f -not -name '*.pyc')
+	rm -rf $(COMPILED) && mkdir -p $(COMPILED)
+	cp -r src pyproject.toml README.md LICENSE $(COMPILED)
+	cd $(COMPILED) && HATCH_BUILD_HOOK_ENABLE_MYPYC=1 \
+	  $(CURDIR)/$(BIN)/python -m hatchling build -t wheel -d wheel
+	$(BIN)/python -m zipfile -e $(COMPILED)/wheel/*.whl $(COMPILED)/site
+	@touch $@
 
 # Some ten minutes a seed at most: each trouble that has a length takes AWAY seconds.
 chaos-kafka: SEEDS = 5

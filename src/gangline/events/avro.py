@@ -9,13 +9,17 @@ call a field that needs one.
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import sys
 import types
 from collections.abc import Callable, Mapping
 from enum import Enum, IntEnum
 from functools import cache
+from importlib.machinery import EXTENSION_SUFFIXES
 from io import BytesIO
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 import fastavro
@@ -29,8 +33,24 @@ Converter = Callable[[Any], Any]
 @cache
 def hints(cls: type) -> dict[str, Any]:
     """The resolved types of a dataclass's fields, in order."""
-    resolved = get_type_hints(cls)
+    module = sys.modules[cls.__module__]
+    file = Path(getattr(module, "__file__", None) or "")
+    compiled = file.name.endswith(tuple(EXTENSION_SUFFIXES))
+    resolved = get_type_hints(_as_written(cls, file) if compiled else cls, vars(module))
     return {f.name: resolved[f.name] for f in dataclasses.fields(cls)}
+
+
+def _as_written(cls: type, compiled: Path) -> type:
+    """A class with the annotations that a compiled one has in its source, which lies beside.
+
+    Compiled classes keep only parts of them.
+    """
+    source = compiled.with_name(f"{cls.__module__.rpartition('.')[2]}.py")
+    classes = ast.parse(source.read_text(encoding="utf-8")).body
+    body = next(n.body for n in classes if isinstance(n, ast.ClassDef) and n.name == cls.__name__)
+    fields = [n for n in body if isinstance(n, ast.AnnAssign)]
+    written = {ast.unparse(n.target): ast.unparse(n.annotation) for n in fields}
+    return type(cls.__name__, (), {"__annotations__": written})
 
 
 def optional_of(hint: Any) -> Any | None:  # noqa: ANN401 - type hints have no common type

@@ -191,6 +191,7 @@ class Bench:
             "gpus": self.settings.nodes * self.settings.gpus_per_node,
             "pending": self.settings.pending,
             "decisions": sum(len(sample.decisions) for sample in samples),
+            "core": "pure" if hasattr(real_core.step, "__code__") else "compiled",
             "decide_ms": _three(decide),
             "decide_wall_ms": _three(spread(sorted(s.wall_ns for s in moving), _ms)),
             "per_fact_us": round(cpu_ns / 1000 / max(1, facts), 1),

@@ -84,7 +84,7 @@ class Job:
     spec: Spec = field(metadata=DERIVED)
     group: tuple[object, ...] = field(default=(), metadata=DERIVED)
     waiting_for: int = field(default=0, metadata=DERIVED)
-    shape: object = field(default=None, metadata=DERIVED)
+    shape: tuple[object, ...] | None = field(default=None, metadata=DERIVED)
     ends_ms: int = field(default=0, metadata=DERIVED)
     by_model: dict[str, int] = field(default_factory=dict, metadata=DERIVED)
 
