@@ -104,6 +104,7 @@ def test_why_is_told_in_plain_words(shell: Shell) -> None:
 
 def test_a_team_is_set_by_a_fact(shell: Shell) -> None:
     """What is not named keeps its value."""
+    shell.world.views.tables["teams"] = [{"team": "vision", "parent": "", "guaranteed": 16}]
     done = shell(
         *("team", "set", "vision", "--guaranteed", "16", "--borrow", "unlimited"),
         *("--guaranteed-of", "h100=8", "--guaranteed-of", "a100=4"),
@@ -125,6 +126,11 @@ def test_a_team_is_set_by_a_fact(shell: Shell) -> None:
         ("submit --gpus 1", 2, "gangline submit: Missing option '--team'"),
         ("submit --team a --gpus 1 -e A", 2, "'A' is not KEY=VALUE"),
         ("up --port 70000", 2, "70000 is not in the range 0<=x<=65535"),
+        (
+            "team set a --guaranteed 8 --guaranteed-of h=9",
+            2,
+            "gangline: by_model: add up to at most the 8 guaranteed in all",
+        ),
         ("team set a --guaranteed-of 8", 2, "--guaranteed-of: MODEL=GPUS, not '8'"),
         ("quque", 2, "gangline: there is no command quque; did you mean queue?"),
         ("drain n0 --deadline soon", 2, "gangline: deadline: a duration is a text like"),

@@ -103,6 +103,22 @@ def test_a_parent_that_is_not_there_is_not_said_to_be_set(shell: Shell) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "words", [("--guaranteed-of", "h100=9"), ("--guaranteed", "4"), ("--guaranteed-of", "h=9000")]
+)
+def test_more_of_models_than_in_all_is_not_said_to_be_set(
+    shell: Shell, words: tuple[str, str]
+) -> None:
+    """The scheduler refuses it, so the team is as it was."""
+    shell.world.views.tables["teams"] = [{"team": "a", "parent": "", "guaranteed": 8}]
+    shell.world.views.reached = Position("control", 0, 0)
+
+    done = shell("team", "set", "a", *words)
+
+    assert done.code == 1
+    assert "team a is not set: more would be guaranteed of single models than in all" in done.err
+
+
 def test_a_limit_is_a_number_or_one_of_two_words(shell: Shell) -> None:
     """The error names all three."""
     done = shell("team", "set", "a", "--borrow", "some")

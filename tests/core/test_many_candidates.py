@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from typing import Any, Final
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,8 @@ from gangline.scheduler.core.victims import FEW, lost_gpu_ms
 from tests.core import make
 from tests.core.test_claims import cost, preempted
 from tests.support.examples import examples
+
+pytestmark = pytest.mark.timeout(0)
 
 NODES: Final = 4
 GPUS: Final = 4
@@ -108,8 +111,8 @@ def test_victims_among_many_are_nearly_the_cheapest(
 ) -> None:
     """In the highest class in which they are not, the gap is small.
 
-    No more GPUs than the last gang has beyond the first, one gang more, and the GPU-time that one
-    gang would lose. No class is hit that need not be.
+    At most the GPUs of one gang more, a gang more on each node, and the GPU-time that two gangs
+    would lose. No class is hit that need not be.
     """
     world = crowded(gangs)
     assume(len(world.state.jobs) > FEW)
@@ -122,31 +125,36 @@ def test_victims_among_many_are_nearly_the_cheapest(
     )
     lost, taken, jobs = (hit[differs + part] - least[differs + part] for part in range(3))
     most = max(lost_gpu_ms(one, world.now_ms) for one in before)
-    assert (lost <= most, taken <= LARGEST - 1, jobs <= 1) == (True, True, True)
+    assert (lost <= 2 * most, taken <= LARGEST, jobs <= NODES) == (True, True, True)
     assert any(least[differs : differs + 3]) or not any(hit[differs : differs + 3])
 
 
-def test_victims_among_many_are_mostly_the_cheapest() -> None:
-    """On the same few hundred fleets each time: 98 in 100 when this was written."""
+@pytest.mark.parametrize(
+    ("classes", "part"), [((make.LOW, make.NORMAL, make.HIGH), 95), ((make.NORMAL,), 80)]
+)
+def test_victims_among_many_are_mostly_the_cheapest(classes: Sequence[JobClass], part: int) -> None:
+    """On the same few hundred fleets each time; in so many of a hundred."""
     found = []
     for seed in range(FLEETS):
         chance = random.Random(seed)  # noqa: S311 - a seeded draw
-        world = crowded(drawn(chance))
+        world = crowded(drawn(chance, classes))
         if len(world.state.jobs) > FEW:
             hit, least, _ = asked(world, chance.randint(1, 16), chance.choice(PER_NODE))
             found.append(hit == least)
 
     assert len(found) > FLEETS // 2
-    assert sum(found) >= len(found) * 95 // 100
+    assert sum(found) >= len(found) * part // 100
 
 
-def drawn(chance: random.Random) -> list[tuple[int, int, JobClass, int, bool]]:
+def drawn(
+    chance: random.Random, classes: Sequence[JobClass]
+) -> list[tuple[int, int, JobClass, int, bool]]:
     """Gangs as `GANGS` has them, by a seed."""
     return [
         (
             chance.choice([1, 1, 1, LARGEST]),
             chance.randrange(NODES),
-            chance.choice([make.LOW, make.NORMAL, make.HIGH]),
+            chance.choice(classes),
             chance.randint(1, 4),
             chance.random() < 1 / 2,
         )

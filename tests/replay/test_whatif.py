@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 STORY = """\
 fleet spines=1 blocks=1 nodes=2 gpus=8
 policy min_runtime=1m
-team a guaranteed=8
+team a guaranteed=8 guaranteed.h100=2
 team b guaranteed=8
 run 1m
 submit lent team=a gpus=16 gpus_per_node=8 runtime=2h checkpoint=10m
@@ -103,6 +103,7 @@ def test_a_node_that_is_gone_is_missed(history: Path) -> None:
         ("node.s0-b0-n0=painted", "expected withdrawn or cordoned"),
         ("nodes", "expected KEY=VALUE"),
         ("hold_after=0", "hold_after must be at least 1"),
+        ("team.a.guaranteed=1", "expected at least the 2 guaranteed of single models"),
     ],
 )
 def test_a_change_that_cannot_be_is_named(history: Path, pair: str, said: str) -> None:

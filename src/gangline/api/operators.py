@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Request
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 from starlette.concurrency import run_in_threadpool
 
 from gangline.api.auth import Principal, Verb, authorise
@@ -62,6 +62,15 @@ class TeamRequest(BaseModel):
     weight: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     parent: Name | Literal[""] | None = None
     by_model: dict[Name, Annotated[int, Field(ge=0, le=1_000_000)]] = Field(default_factory=dict)
+
+    @field_validator("by_model")
+    @classmethod
+    def _inside(cls, value: dict[str, int], info: ValidationInfo) -> dict[str, int]:
+        guaranteed = info.data.get("guaranteed")
+        if guaranteed is not None and sum(value.values()) > guaranteed:
+            message = f"add up to at most the {guaranteed} guaranteed in all"
+            raise ValueError(message)
+        return value
 
 
 class PolicyRequest(BaseModel):

@@ -108,7 +108,11 @@ def _team_value(where: str, state: State, key: tuple[str, str], value: str) -> i
         raise BadInputError(where, f"expected team.NAME.KEY of {', '.join(TEAM_KEYS)}")
     if team not in state.teams:
         raise BadInputError(where, f"expected a team of that moment, got {team!r}")
-    return _number(where, TEAM_KEYS[name], value)
+    number = _number(where, TEAM_KEYS[name], value)
+    of_models = sum(state.teams[team].by_model.values())
+    if name == "guaranteed" and number < of_models:
+        raise BadInputError(where, f"expected at least the {of_models} guaranteed of single models")
+    return number
 
 
 def _policy_value(where: str, key: str, value: str) -> int:
