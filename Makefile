@@ -76,8 +76,9 @@ mutants: setup ## Break the program in every named way, and see that the simulat
 
 # A compiled core where there is a C compiler; CORE=pure: the source as it stands.
 CORE ?= $(shell command -v cc >/dev/null && echo compiled || echo pure)
-bench: setup $(if $(filter compiled,$(CORE)),$(COMPILED)/.stamp) ## Run the benchmarks and write BENCH
-	$(if $(filter compiled,$(CORE)),PYTHONPATH=$(COMPILED)/site) \
+BUILT = $(if $(filter compiled,$(CORE)),$(COMPILED)/.stamp)
+bench: setup $(BUILT) ## Run the benchmarks and write BENCH (default bench.json)
+	$(if $(BUILT),PYTHONPATH=$(COMPILED)/site) \
 	  $(BIN)/gangline bench decide replay end-to-end --json $(BENCH)
 
 wheel: $(COMPILED)/.stamp ## Build dist/*.whl with the core as machine code (needs a C compiler)
