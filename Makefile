@@ -103,8 +103,8 @@ chaos-agents: setup ## Kill a busy agent KILLS times (default 1000), and look fo
 	GANGLINE_KILLS=$(KILLS) $(BIN)/python -m pytest -n 0 -s --timeout=7200 \
 	  tests/agents/test_kill.py -k again_and_again
 
-experiments: setup ## Run the experiments that docs/experiments describes
-	$(BIN)/python -m gangline.replay.experiments
+experiments: setup $(BUILT) ## Run the experiments that docs/experiments describes
+	$(if $(BUILT),PYTHONPATH=$(COMPILED)/site) $(BIN)/python -m gangline.replay.experiments
 
 # The locks name no index and no host, so that the same files serve behind any mirror; uv.lock
 # would write the address of each file (docs/adr/0004-lock-without-hosts.md).
