@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from gangline.cli import logs
+from gangline.client import Client
 
 if TYPE_CHECKING:
     import pytest
-
-    from gangline.client import Client
 
 PART = 100_000
 
@@ -19,6 +18,8 @@ class Printing:
 
     def __init__(self, printed: bytes) -> None:
         self.printed = printed
+
+    route = staticmethod(Client.route)
 
     def request(self, _method: str, _path: str, **_: Any) -> dict[str, Any]:
         """The listing of an attempt that has ended."""

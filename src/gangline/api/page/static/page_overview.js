@@ -155,7 +155,13 @@ function lay(parts) {
       panel("", "Why jobs wait", [csv.button("reasons", () => waitRows(parts))], parts.waits),
       panel("", "What is wrong", [csv.button("alarms", () => alarmRows(parts))], parts.alarms),
     ),
-    panel("", "Latest decisions", [el("a", { href: "/decisions" }, "all")], parts.feed, parts.quiet),
+    panel(
+      "",
+      "Latest decisions",
+      [el("a", { href: "/decisions" }, "all")],
+      parts.feed,
+      parts.quiet,
+    ),
   );
 }
 
@@ -376,7 +382,8 @@ function wrong(row) {
 
 function alarms(parts, rows) {
   if (!rows.length) {
-    const words = parts.found.fleet.nodes ? "Nothing. All nodes are well and open." : "No node yet.";
+    const some = parts.found.fleet.nodes > 0;
+    const words = some ? "Nothing. All nodes are well and open." : "No node yet.";
     parts.alarms.replaceChildren(el("p", { class: "empty" }, words));
     return;
   }
