@@ -1,18 +1,17 @@
 // Overview: how much of the fleet is used and by whom, where what stands, and what is wrong.
 
 import { Because, because } from "./causes.js";
-import { CAUSES, reading, stacked, useBar, waitBar } from "./charts.js";
+import { reading, stacked, useBar, waitBar } from "./charts.js";
 import * as csv from "./csv.js";
 import { now, page, shown } from "./data.js";
 import { FleetMap, KINDS, teamColour } from "./fleetmap.js";
+import { alarmRows, teamRows, useRows, waitRows } from "./overview_rows.js";
 import { QUIET, item } from "./tell.js";
 import { turn } from "./turns.js";
 import {
   ago,
-  day,
   el,
   empty,
-  exact,
   gpus,
   nodeLink,
   num,
@@ -444,62 +443,3 @@ function heard(parts, row) {
   parts.feed.prepend(line);
   while (parts.feed.children.length > FEED) parts.feed.lastChild.remove();
 }
-
-const useRows = (parts) => ({
-  head: ["from", ...CAUSES.map(([name]) => `${name} (GPUs)`)],
-  rows: parts.made
-    ? parts.made.times.map((at, i) => [
-        day(at * 1000),
-        ...parts.made.layers.map((layer) => layer[i]),
-      ])
-    : [],
-});
-
-const teamRows = (parts) => ({
-  head: ["team", "guaranteed", "used", "guaranteed_used", "borrowed", "lent", "queued"],
-  rows: parts.found.teams.map((t) => [
-    t.team,
-    t.guaranteed,
-    t.used,
-    t.guaranteed_used,
-    t.borrowed,
-    t.lent,
-    t.queued,
-  ]),
-});
-
-const waitRows = (parts) => ({
-  head: ["reason", "jobs", "gpus"],
-  rows: parts.found.queue.map((row) => [row.reason, row.jobs, row.gpus]),
-});
-
-const moment = (at) => (at ? exact(at) : null);
-
-const alarmRows = (parts) => ({
-  head: [
-    "node",
-    "health",
-    "health_since",
-    "health_cause",
-    "service",
-    "service_since",
-    "service_cause",
-    "service_by",
-    "gpus_out",
-    "out_since",
-    "out_cause",
-  ],
-  rows: parts.found.alarms.map((a) => [
-    a.node,
-    a.health,
-    moment(a.health_since),
-    a.health_cause,
-    a.service,
-    moment(a.service_since),
-    a.service_cause,
-    a.service_by,
-    a.bad,
-    moment(a.out_since),
-    a.out_cause,
-  ]),
-});
