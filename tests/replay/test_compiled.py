@@ -20,6 +20,7 @@ SITE: Final = ROOT / "build" / "compiled" / "site"
 SHOWN: Final = (
     "18-lent-comes-back-whatever-the-class",
     "71-gpu-models",
+    "158-two-guarantees-come-to-rest",
     "90-escrow-not-free-and-not-for-others",
 )
 
