@@ -249,6 +249,20 @@ def test_a_cleared_fault_brings_the_gpu_back() -> None:
     assert make.kinds(told) == ["GpuReturned", "GangPlaced"]
 
 
+@pytest.mark.parametrize("gpu", [3, -1], ids=["of a GPU", "of the machine"])
+def test_a_late_copy_of_a_cleared_fault_takes_nothing_out(gpu: int) -> None:
+    """Nobody would clear it again; but the next fault of the same GPU does count."""
+    world = make.world(nodes=1)
+    said = world.fact(fault(gpu))
+    world.step(said)
+    world.step(f.FaultCleared(node="n0", gpu=gpu))
+
+    assert world.refusals(said._replace(offset=99)) == [Refusal.DUPLICATE]
+    assert world.node("n0").bad == 0
+
+    assert "GpuWithdrawn" in make.kinds(world.step(fault(gpu)))
+
+
 FAULTS: list[tuple[Any, Refusal]] = [
     (fault(0, "ghost"), Refusal.NO_SUCH_NODE),
     (fault(8), Refusal.NO_SUCH_GPU),

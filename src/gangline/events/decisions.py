@@ -362,13 +362,15 @@ class MaintenanceAnnounced:
 class GpuWithdrawn:
     """A GPU is out. fault: what is wrong with it.
 
-    strike: whether it counts towards quarantine; a fault of the whole machine does so once.
+    strike: whether it counts towards quarantine; a fault of the whole machine does so once. said: the
+    id of the fact that said so, of which a copy may come when the GPU is well again.
     """
 
     node: str
     gpu: int
     fault: str
     strike: bool = True
+    said: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -225,7 +225,9 @@ class Turn:
         fact = FaultDetected(
             node=self.state.node, gpu=fault.gpu, fault=fault.kind, detail=fault.detail
         )
-        self.do(State(f"{self.state.node}/fault-{self.state.fault_number}", fact))
+        # With the time: an agent that lost its journal counts anew, and a known id says nothing new.
+        number = f"{self.state.fault_number}-{self.now_ms}"
+        self.do(State(f"{self.state.node}/fault-{number}", fact))
 
     def clear(self, gpu: int, kind: str) -> None:
         """A fault is over; the GPU is well when it was the last one there."""

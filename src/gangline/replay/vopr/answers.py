@@ -39,13 +39,16 @@ def unanswered(auditor: Auditor, batch: DecisionBatch) -> str:
 
 
 def _consumed(auditor: Auditor, batch: DecisionBatch) -> Iterator[tuple[int, Any]]:
-    """The honest facts that a step has consumed with their offsets, in order per partition."""
+    """The honest facts that a step has consumed with their offsets, in order per partition.
+
+    Without copies of faults, which may have been cleared since.
+    """
     for consumed in batch.inputs:
         if consumed.topic == Topic.HEARTBEATS:
             continue
         place = consumed.topic, consumed.partition
         for landed in auditor.book.range(*place, consumed.first, consumed.last):
-            if landed.honest and landed.event is not None:
+            if landed.honest and landed.event is not None and not landed.copy:
                 yield landed.record.offset, landed.event.body
 
 

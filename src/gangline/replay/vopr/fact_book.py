@@ -27,12 +27,16 @@ Member = tuple[str, int, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Landed:
-    """A record of an input topic, and when it really landed. event: None for garbage."""
+    """A record of an input topic, and when it really landed. event: None for garbage.
+
+    copy: whether it tells of a fault that had been told of, perhaps long ago.
+    """
 
     record: Record
     event: Event | None
     at_ms: int
     honest: bool
+    copy: bool = False
 
 
 class FactBook:
@@ -48,6 +52,7 @@ class FactBook:
         self.saves: dict[str, facts.CheckpointSaved] = {}
         self.boots: defaultdict[str, set[str]] = defaultdict(set)
         self.broken: set[tuple[str, int]] = set()
+        self.faults: set[str] = set()
         self.mended: set[tuple[str, int]] = set()
         self.beats: defaultdict[str, list[int]] = defaultdict(list)
         self.teams: set[str] = set()
@@ -60,12 +65,15 @@ class FactBook:
         except codec.UndecodableError:
             event = None
         honest = event is not None and _is_honest(record, event)
-        landed = Landed(record=record, event=event, at_ms=at_ms, honest=honest)
+        copy = honest and event is not None and event.envelope.id in self.faults
+        landed = Landed(record=record, event=event, at_ms=at_ms, honest=honest, copy=copy)
         self.inputs[TopicPartition(record.topic, record.partition)].append(landed)
         if honest and event is not None:
             remember = _INDEX.get(type(event.body))
             if remember is not None:
                 remember(self, event.body)
+            if isinstance(event.body, facts.FaultDetected):
+                self.faults.add(event.envelope.id)
             if isinstance(event.body, facts.NodeHeartbeat):
                 self.beats[event.body.node].append(at_ms)
 

@@ -166,6 +166,8 @@ def gpu_withdrawn(state: State, decision: d.GpuWithdrawn) -> None:
     node = state.nodes[decision.node]
     node.bad |= 1 << decision.gpu
     node.faults = {**node.faults, str(decision.gpu): decision.fault}
+    if decision.said:
+        node.faults_said = {**node.faults_said, str(decision.gpu): decision.said}
     if decision.strike:
         node.strikes = (*_recent(state, node), Strike(at_ms=state.cell.now_ms, job=""))
     state.refresh(node)

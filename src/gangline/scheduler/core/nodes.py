@@ -133,7 +133,10 @@ def lost(turn: Turn, node: Node) -> None:
 
 
 def fault_detected(turn: Turn, fact: Fact, body: f.FaultDetected) -> None:
-    """Hardware is broken: the GPU is out, and the gang on it restarts."""
+    """Hardware is broken: the GPU is out, and the gang on it restarts.
+
+    A copy that comes when the fault has been cleared already is none.
+    """
     node = turn.state.nodes.get(body.node)
     if node is None:
         turn.refuse(fact, Refusal.NO_SUCH_NODE)
@@ -142,13 +145,18 @@ def fault_detected(turn: Turn, fact: Fact, body: f.FaultDetected) -> None:
         turn.refuse(fact, Refusal.NO_SUCH_GPU)
         return
     gpus = range(node.gpus) if body.gpu < 0 else (body.gpu,)
-    fresh = [gpu for gpu in gpus if not node.bad >> gpu & 1]
+    said = fact.event.envelope.id if fact.event is not None else ""
+    known = node.faults_said if said else {}
+    fresh = [g for g in gpus if not node.bad >> g & 1 and known.get(str(g)) != said]
     if not fresh:
         turn.refuse(fact, Refusal.DUPLICATE)
         return
     for gpu in fresh:
         strike = gpu == fresh[0]
-        turn.decide(d.GpuWithdrawn(node=node.name, gpu=gpu, fault=body.fault, strike=strike))
+        withdrawn = d.GpuWithdrawn(
+            node=node.name, gpu=gpu, fault=body.fault, strike=strike, said=said
+        )
+        turn.decide(withdrawn)
     hit = mask_of(tuple(fresh))
     for job in gangs_on(turn, node):
         seat = job.seats[node.gangs[job.id]]
