@@ -362,8 +362,8 @@ class MaintenanceAnnounced:
 class GpuWithdrawn:
     """A GPU is out. fault: what is wrong with it.
 
-    strike: whether it counts towards quarantine; a fault of the whole machine does so once. said: the
-    id of the fact that said so, of which a copy may come when the GPU is well again.
+    strike: whether it counts towards quarantine; a fault of the whole machine does so once. said:
+    the id of the fact that said so, of which a copy may come when the GPU is well again.
     """
 
     node: str

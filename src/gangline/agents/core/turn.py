@@ -225,7 +225,7 @@ class Turn:
         fact = FaultDetected(
             node=self.state.node, gpu=fault.gpu, fault=fault.kind, detail=fault.detail
         )
-        # With the time: an agent that lost its journal counts anew, and a known id says nothing new.
+        # With the time: an agent that lost its journal counts anew, and a known id is no news.
         number = f"{self.state.fault_number}-{self.now_ms}"
         self.do(State(f"{self.state.node}/fault-{number}", fact))
 
