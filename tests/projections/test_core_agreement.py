@@ -70,6 +70,10 @@ class Agreement:
             expected = core.team_numbers(state, name)
             seen = (row.used, row.guaranteed_used, row.borrowed, row.lent, row.queued)
             assert seen == tuple(expected), name
+            trees = state.models.trees.items()
+            models = {kind: (tree[name].guaranteed, tree[name].used) for kind, tree in trees}
+            found = {kind: (n["guaranteed"], n["used"]) for kind, n in row.by_model.items()}
+            assert found == models, name
 
     def _compare_jobs(self, state: Any) -> None:
         for name, row in self.jobs.items():

@@ -250,7 +250,9 @@ def _past_jobs(plain: dict[str, Any], *, team: str, state: str, text: str) -> li
     return [
         row
         for row in rows
-        if team in ("", row["team"]) and state in ("", row["state"]) and text in row["job"]
+        if team in ("", row["team"])
+        and state in ("", row["state"])
+        and text.lower() in row["job"].lower()
     ]
 
 

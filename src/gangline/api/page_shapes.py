@@ -193,7 +193,7 @@ def teams_of_past(plain: Mapping[str, Any]) -> list[Row]:
                 key: row[key]
                 for key in (
                     "team", "guaranteed", "weight", "used", "guaranteed_used", "borrowed", "lent",
-                    "queued",
+                    "queued", "by_model",
                 )
             },
             "parent": row["parent"] or None,

@@ -23,6 +23,12 @@ def _limit(value: int | None) -> str:
     return "unlimited" if value is None else str(value)
 
 
+def _of_models(numbers: dict[str, dict[str, int]] | None) -> str:
+    """Of each guaranteed model: used and guaranteed GPUs."""
+    parts = (numbers or {}).items()
+    return ", ".join(f"{of_it['used']} of {of_it['guaranteed']} {model}" for model, of_it in parts)
+
+
 _TEAMS: Final = (
     Column("team", "TEAM"),
     Column("parent", "PARENT"),
@@ -35,6 +41,7 @@ _TEAMS: Final = (
     Column("borrow_limit", "MAY BORROW", _limit, right=True, wide=True),
     Column("lend_limit", "MAY LEND", _limit, right=True, wide=True),
     Column("weight", "WEIGHT", right=True, wide=True),
+    Column("by_model", "OF MODELS", _of_models, wide=True),
 )
 _NODES: Final = (
     Column("node", "NODE"),
@@ -51,6 +58,11 @@ _NODES: Final = (
 )
 
 
+def _columns(rows: Iterable[Row]) -> tuple[Column, ...]:
+    """Those of teams; of models only where any is guaranteed."""
+    return _TEAMS if any(row.get("by_model") for row in rows) else _TEAMS[:-1]
+
+
 @click.command("teams")
 @at_option
 @watch_option
@@ -60,7 +72,7 @@ def command_teams(*, at: str | None, watch: bool, output: str | None) -> None:
     with connect() as client:
         look(
             lambda: teams_at(client, at) if at else list(client.pages("/v1/teams")),
-            lambda rows: put(rows, output=output, columns=_TEAMS, key="team"),
+            lambda rows: put(rows, output=output, columns=_columns(rows), key="team"),
             watch=watch,
         )
 

@@ -133,6 +133,13 @@ def _of_the_page(
         "page: jobs by a part of the name": lambda v: v.job_list(
             after="", limit=100, text=f"ob-{jobs // 2}"
         ),
+        "page: jobs by a part of many old names": lambda v: v.job_list(
+            after="", limit=100, text="b-12"
+        ),
+        "page: jobs by two letters": lambda v: v.job_list(after="", limit=100, text="77"),
+        "page: jobs by a part that no name has": lambda v: v.job_list(
+            after="", limit=100, text="zzz"
+        ),
         "page: waits of a job": lambda v: v.page("waits_of", job="job-77"),
         "page: faults near": lambda v: v.page(
             "faults_near", nodes=["node-7", "node-8"], from_ms=middle_ms

@@ -25,6 +25,7 @@ from gangline.projections.records import (
     STOPPING,
     GangBook,
     JobBook,
+    ModelBook,
     NodeBook,
     PlanBook,
     Tally,
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 UNHEALTHY: Final = "unhealthy"
 DRAINED: Final = "drained"
 LINGERING: Final = "lingering"
+MODEL: Final = "model"
+"""The label of nodes that names the model of GPU."""
 
 
 class BooksError(Exception):
@@ -46,6 +49,7 @@ class BooksError(Exception):
 class Books:
     """The state. `held` by (team, phase), `out` by account, `reserved` and `waiting` by team: GPUs.
 
+    models: of nodes that say what model their GPUs are.
     queued, running: jobs by team. shape_need: GPUs that jobs want which wait for a shape only.
     changed: keys whose records changed since they were last taken. uses: GPUs held by team.
     uses_version, levels_version, demand_version: count changes of who uses or is promised how
@@ -58,6 +62,7 @@ class Books:
         self.gangs: dict[str, GangBook] = {}
         self.plans: dict[str, PlanBook] = {}
         self.teams: dict[str, TeamTerms] = {}
+        self.models: dict[str, ModelBook] = {}
         self.capacity = 0
         self.free = 0
         self.shape_need = 0
@@ -134,6 +139,7 @@ class Books:
             "gang": self.gangs,
             "plan": self.plans,
             "team": self.teams,
+            "model": self.models,
         }
         return stores[kind]
 
@@ -327,11 +333,20 @@ class Books:
             node.gpus = gpus
         self.after_node(name)
 
+    def name_model(self, name: str, model: str) -> None:
+        """What a node's GPUs are; empty for not said."""
+        before = self.models.pop(name, None)
+        if model:
+            self.models[name] = ModelBook(model=model)
+        if before != self.models.get(name):
+            self.touch("model", name)
+
     def drop_node(self, name: str) -> None:
         """A node left the fleet, and with it what gangs still hold there."""
         node = self.nodes.pop(name, None)
         if node is None:
             return
+        self.name_model(name, "")
         self.capacity -= node.gpus
         for job, gpus in node.held.items():
             gang = self.gangs[job]
@@ -379,6 +394,11 @@ def _member_ended(books: Books, decision: d.MemberEnded) -> None:
         books.after_node(decision.node)
 
 
+def _node_added(books: Books, decision: d.NodeAdded) -> None:
+    books.add_node(decision.node, decision.gpus)
+    books.name_model(decision.node, decision.labels.get(MODEL, ""))
+
+
 def _node_health_changed(books: Books, decision: d.NodeHealthChanged) -> None:
     node = books.nodes.get(decision.node)
     if node is not None:
@@ -414,6 +434,7 @@ def _team_changed(books: Books, decision: d.TeamChanged) -> None:
         borrow=decision.borrow,
         lend=decision.lend,
         weight=decision.weight,
+        by_model=dict(sorted(decision.by_model.items())),
     )
     books.set_team(decision.team, terms)
 
@@ -435,7 +456,7 @@ FOLDS: Final[Mapping[type, Callable[[Books, Any], None]]] = {
     d.MemberEnded: _member_ended,
     d.ReservationPlanned: _reservation_planned,
     d.ReservationReleased: lambda books, x: books.plan(x.job, None),
-    d.NodeAdded: lambda books, x: books.add_node(x.node, x.gpus),
+    d.NodeAdded: _node_added,
     d.NodeDropped: lambda books, x: books.drop_node(x.node),
     d.NodeHealthChanged: _node_health_changed,
     d.NodeServiceChanged: _node_service_changed,

@@ -20,11 +20,12 @@ were none.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
 FLEET: Final = ""
 """The root of the tree: its own part is what nobody is guaranteed."""
@@ -36,7 +37,7 @@ UNLIMITED: Final = -1
 class TeamTerms:
     """What a team was promised. guaranteed, lend: GPUs; lend may be UNLIMITED. borrow likewise.
 
-    order: counts teams as they were set up.
+    order: counts teams as they were set up. by_model: guaranteed GPUs of single models.
     """
 
     parent: str = FLEET
@@ -45,6 +46,7 @@ class TeamTerms:
     lend: int = UNLIMITED
     weight: int = 1
     order: int = 0
+    by_model: Mapping[str, int] = field(default_factory=dict)
 
 
 class Loan(NamedTuple):

@@ -65,7 +65,39 @@ FROM gangline.jobs
 WHERE cell = %(cell)s
   AND (%(states)s::text[] IS NULL OR state = ANY (%(states)s))
   AND (%(team)s::text IS NULL OR team = %(team)s)
-  AND (%(text)s::text IS NULL OR strpos(lower(job), lower(%(text)s)) > 0)
+  AND (%(names)s::text[] IS NULL OR job = ANY (%(names)s))
+  AND (%(after_ms)s::bigint IS NULL
+       OR (submitted_ms, job) < (%(after_ms)s, %(after_job)s::text))
+ORDER BY submitted_ms DESC, job DESC
+LIMIT %(limit)s
+
+-- name: page_names_near
+-- Names that contain a text, among the newest jobs: what most people look for is there.
+SELECT job
+FROM (SELECT job, submitted_ms FROM gangline.job
+      WHERE cell = %(cell)s
+        AND (%(states)s::text[] IS NULL OR state = ANY (%(states)s))
+        AND (%(team)s::text IS NULL OR team = %(team)s)
+        AND (%(after_ms)s::bigint IS NULL
+             OR (submitted_ms, job) < (%(after_ms)s, %(after_job)s::text))
+      ORDER BY submitted_ms DESC, job DESC
+      LIMIT %(near)s) AS newest
+WHERE lower(job) LIKE ANY (ARRAY[lower(%(like_0)s::text), lower(%(like_1)s::text),
+                                 lower(%(like_2)s::text), lower(%(like_3)s::text)])
+ORDER BY submitted_ms DESC, job DESC
+LIMIT %(limit)s
+
+-- name: page_names
+-- The same among all jobs. All that fit are found by their letters before any is sorted out: who
+-- went from the newest on would read a long history for a name of long ago.
+SELECT job
+FROM (SELECT job, submitted_ms, state, team FROM gangline.job
+      WHERE cell = %(cell)s
+        AND lower(job) LIKE ANY (ARRAY[lower(%(like_0)s::text), lower(%(like_1)s::text),
+                                       lower(%(like_2)s::text), lower(%(like_3)s::text)])
+      OFFSET 0) AS named
+WHERE (%(states)s::text[] IS NULL OR state = ANY (%(states)s))
+  AND (%(team)s::text IS NULL OR team = %(team)s)
   AND (%(after_ms)s::bigint IS NULL
        OR (submitted_ms, job) < (%(after_ms)s, %(after_job)s::text))
 ORDER BY submitted_ms DESC, job DESC

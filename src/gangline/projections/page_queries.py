@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from gangline.events.log import Position
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
 _SQL: Final = load_sql("gangline.projections", "page.sql")
 _MOST_OFFSET: Final = 2**62
 _MOST_ITEM: Final = 2**31 - 1
+_NEAR: Final = 10_000
+_PATTERNS: Final = 4
+_IN_THE_INDEX: Final = re.compile(r"[^\W_]{3}|[^\W_]{2}[\W_]|[\W_][^\W_]")
+"""What of a part of a name the index by three letters can look up."""
 
 
 class PageViews(Views):
@@ -33,14 +38,39 @@ class PageViews(Views):
             "feed", at_ms=at_ms, before_offset=offset, before_item=item, limit=limit, **wanted
         )
 
-    def job_list(self, *, after: str, limit: int, **filters: object) -> Sequence[Row]:
-        """Jobs, newest first, after a key; states, team, text."""
+    def job_list(
+        self, *, after: str, limit: int, text: str | None = None, **filters: object
+    ) -> Sequence[Row]:
+        """Jobs, newest first, after a key; states, team. text: a part of the name, in any case.
+
+        One or two letters are looked for where a word begins, signs only among the newest jobs.
+        """
         moment, _, job = after.partition(":")
         if after and not moment.isdecimal():
             raise QueryError(f"no row has the key {after[:200]!r}; pass the `key` of the last row")
-        wanted = dict.fromkeys(("states", "team", "text")) | filters
-        after_ms = int(moment) if after else None
-        return self.page("jobs", after_ms=after_ms, after_job=job, limit=limit, **wanted)
+        wanted = dict.fromkeys(("states", "team")) | filters
+        wanted |= {"after_ms": int(moment) if after else None, "after_job": job, "limit": limit}
+        names = self._names(text, **wanted) if text else None
+        return [] if names == [] else self.page("jobs", names=names, **wanted)
+
+    def _names(self, text: str, **wanted: Any) -> list[str]:  # noqa: ANN401
+        """The newest jobs with a text in their names, as many as are wanted."""
+        parts = {f"like_{index}": part for index, part in enumerate(_patterns(text))}
+        found = self.page("names_near", near=_NEAR, **parts, **wanted)
+        if len(found) < wanted["limit"] and any(map(str.isalnum, text)):
+            found = self.page("names", **parts, **wanted)
+        return [row["job"] for row in found]
+
+
+def _patterns(text: str) -> list[str]:
+    """What a name is like that contains a text, four times.
+
+    The index knows three letters in a row, and where a word begins.
+    """
+    part = re.sub(r"([\\%_])", r"\\\1", text)
+    if _IN_THE_INDEX.search(text) or not text[0].isalnum():
+        return [f"%{part}%"] * _PATTERNS
+    return [f"{part}%", f"%-{part}%", f"%.{part}%", rf"%\_{part}%"]
 
 
 def _before(key: str) -> tuple[int, int]:

@@ -40,6 +40,13 @@ class NodeBook:
 
 
 @dataclass(slots=True, kw_only=True)
+class ModelBook:
+    """What model the GPUs of a node are, by the node; nodes that say nothing have none."""
+
+    model: str
+
+
+@dataclass(slots=True, kw_only=True)
 class JobBook:
     """A job that has not ended. counts: whether it waits for GPUs. saves: it can checkpoint."""
 
@@ -82,6 +89,7 @@ RECORDS: Final[Mapping[str, Callable[..., Any]]] = {
     "gang": GangBook,
     "plan": PlanBook,
     "team": TeamTerms,
+    "model": ModelBook,
 }
 
 

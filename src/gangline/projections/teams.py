@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gangline.events.named_sql import load_sql
 from gangline.projections import books
 from gangline.projections.books import Books
 from gangline.projections.lending import lent
+from gangline.projections.model_numbers import ModelNumbers, model_numbers
 from gangline.projections.remembering import RememberingModel
 from gangline.projections.work import Unknown, Work
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,12 +32,14 @@ class TeamRow:
     lent: int
     queued: int
     running: int
+    by_model: Mapping[str, ModelNumbers]
 
 
 def team_rows(cell: str, found: Books) -> dict[str, TeamRow]:
     """The row of each team at a moment."""
     tree = found.tree()
     totals, lends = tree.totals(found.uses), lent(tree, found.uses, found.capacity)
+    models = model_numbers(found)
     rows = {}
     for name, terms in found.teams.items():
         used = totals[name]
@@ -57,6 +58,7 @@ def team_rows(cell: str, found: Books) -> dict[str, TeamRow]:
             lent=lends[name],
             queued=found.queued[name],
             running=found.running[name],
+            by_model=models.get(name, {}),
         )
     return rows
 
@@ -70,16 +72,22 @@ class Teams(RememberingModel[Books]):
     kinds = tuple(books.FOLDS)
     sql = load_sql("gangline.projections", "teams.sql")
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._written: dict[str, TeamRow] = {}
+
     def restore(self, work: Work, records: Mapping[str, Any]) -> Books:
-        """The books as they were saved."""
+        """The books as they were saved; what the table says is not known yet."""
+        self._written = {}
         found = Books()
         found.restore(records)
         return found
 
     def fold(self, work: Work, state: Books) -> None:
         """Fold a run of steps, and write the teams whose numbers changed."""
-        before = team_rows(work.cell, state)
         for _, decision in work.decisions(self):
             state.apply(decision)
-        after = team_rows(work.cell, state)
-        work.write("write", [row for name, row in after.items() if before.get(name) != row])
+        rows = team_rows(work.cell, state)
+        changed = [row for name, row in rows.items() if self._written.get(name) != row]
+        work.write("write", changed)
+        self._written = rows

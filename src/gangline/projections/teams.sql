@@ -6,4 +6,5 @@ ON CONFLICT (cell, team) DO UPDATE SET
     borrow_limit = excluded.borrow_limit, lend_limit = excluded.lend_limit,
     weight = excluded.weight, used = excluded.used,
     guaranteed_used = excluded.guaranteed_used, borrowed = excluded.borrowed,
-    lent = excluded.lent, queued = excluded.queued, running = excluded.running
+    lent = excluded.lent, queued = excluded.queued, running = excluded.running,
+    by_model = excluded.by_model

@@ -46,6 +46,17 @@ const COLUMNS = (most) => [
   },
   { key: "weight", title: "Weight", number: true, small: true, cell: (row) => num(row.weight) },
 ];
+const OF_MODELS = {
+  key: "by_model",
+  title: "Of models",
+  fixed: true,
+  small: true,
+  cell: (row) =>
+    models(row).map(([model, of]) =>
+      el("div", {}, el("b", {}, num(of.used)), ` of ${num(of.guaranteed)} `, el("bdi", {}, model)),
+    ),
+};
+const models = (row) => Object.entries(row.by_model || {});
 
 export const title = () => "Teams";
 
@@ -116,7 +127,9 @@ async function refresh(parts) {
 async function table(parts) {
   const rows = parts.found.teams;
   const most = Math.max(1, ...rows.map((row) => Math.max(row.used, row.guaranteed)));
-  const columns = COLUMNS(most);
+  // Guarantees of single models of GPU are told where there are any.
+  const some = rows.some((row) => models(row).length);
+  const columns = [...COLUMNS(most), ...(some ? [OF_MODELS] : [])];
   await fill(parts.table, {
     columns,
     rows: sorted(rows, columns, parts.order),
@@ -271,32 +284,30 @@ function waited(row) {
   );
 }
 
-const teamRows = (parts) => ({
-  head: [
-    "team",
-    "parent",
-    "guaranteed",
-    "used",
-    "guaranteed_used",
-    "borrowed",
-    "lent",
-    "running",
-    "queued",
-    "weight",
-  ],
-  rows: parts.found.teams.map((t) => [
-    t.team,
-    t.parent,
-    t.guaranteed,
-    t.used,
-    t.guaranteed_used,
-    t.borrowed,
-    t.lent,
-    t.running,
-    t.queued,
-    t.weight,
-  ]),
-});
+const TEAM_FIELDS = [
+  "team",
+  "parent",
+  "guaranteed",
+  "used",
+  "guaranteed_used",
+  "borrowed",
+  "lent",
+  "running",
+  "queued",
+  "weight",
+];
+const teamRows = (parts) => {
+  const { teams } = parts.found;
+  const some = teams.some((team) => models(team).length);
+  const one = ([model, of]) => `${of.used} of ${of.guaranteed} ${model}`;
+  return {
+    head: [...TEAM_FIELDS, ...(some ? ["by_model"] : [])],
+    rows: teams.map((team) => [
+      ...TEAM_FIELDS.map((name) => team[name]),
+      ...(some ? [models(team).map(one).join("; ")] : []),
+    ]),
+  };
+};
 const shareRows = (parts) => ({
   head: ["team", "from", "delivered_gpus", "entitled_gpus"],
   rows: parts.shares.items.map(([team, at, ...rest]) => [
