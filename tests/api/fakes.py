@@ -49,6 +49,11 @@ class FakeViews:
         first = int(after) + 1 if after else 0
         return [r for r in rows[first:] if job in ("", r["job"])][:limit]
 
+    def refusal(self, position: Position) -> Row | None:
+        """What the rows of `made` say of it."""
+        said = [row["detail"] for row in self.made if row.get("kind") == "InputRejected"]
+        return next((why for why in said if why["first"] == position.offset), None)
+
     def end(self) -> str:
         """The index of the last one made."""
         return str(len(self.made) - 1) if self.made else ""

@@ -198,6 +198,29 @@ def test_what_is_not_there_is_said(
     assert violations(page) == []
 
 
+def test_teams_tell_what_they_have_of_guaranteed_models(page: Page, address: str) -> None:
+    """A column more, on the page and in the CSV; none where no model is guaranteed."""
+    go(page, f"{address}/teams")
+    page.get_by_role("columnheader", name="Weight").wait_for()
+    assert page.get_by_role("columnheader", name="Of models").count() == 0
+
+    def guarantee(route: Route) -> None:
+        found = route.fetch().json()
+        for team in found["teams"]:
+            team["by_model"] = {"<b>h100": {"guaranteed": 8, "used": 2}}
+        route.fulfill(json=found)
+
+    page.route("**/page/overview**", guarantee)
+    page.reload()
+    page.get_by_role("columnheader", name="Of models").wait_for()
+    page.get_by_role("cell", name="2 of 8 <b>h100").first.wait_for()
+    with page.expect_download() as saved:
+        page.get_by_title("Save teams.csv").click()
+    head, first, *_ = saved.value.path().read_text(encoding="utf-8").splitlines()
+    assert head.endswith(",by_model")
+    assert first.endswith(",2 of 8 <b>h100")
+
+
 def test_the_feed_comes_back_after_the_api(page: Page, cell: PageCell, address: str) -> None:
     """A refused stream is asked for again, and the page shows what came meanwhile."""
     answers: list[int] = []

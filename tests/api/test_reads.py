@@ -189,7 +189,7 @@ def test_no_route_guesses_what_a_parameter_means(world: World) -> None:
     reads = [path for path, verbs in paths.items() if "get" in verbs and path.startswith("/v1")]
 
     for path in reads:
-        concrete = path.format(job="a", node="n0", file="rank-0.out")
+        concrete = path.format(job="a", node="n0", file="rank-0.out", position="control-0-0")
         answer = world.client.get(concrete, params={"no_such_thing": "1"})
         assert answer.status_code == 422, path
         assert "there is no such parameter" in answer.json()["detail"], path
@@ -213,6 +213,29 @@ def test_an_operator_states_facts_about_nodes_and_teams(world: World) -> None:
     assert (window.in_ms, window.for_ms) == (86_400_000, 14_400_000)
     assert (team.team, team.guaranteed, team.borrow, team.weight) == ("a", 8, 0, None)
     assert team.by_model == {"h100": 4}
+
+
+@pytest.mark.parametrize(
+    ("position", "status", "said"),
+    [
+        ("control-0-3", 200, {"position": "control-0-3", "refused": True, "first": 3}),
+        ("control-0-4", 200, {"position": "control-0-4", "refused": False}),
+        ("control-0-9", 503, {"type": "urn:gangline:problem:not-yet"}),
+        ("control-0", 422, {"type": "urn:gangline:problem:invalid"}),
+        ("'; --", 422, {"type": "urn:gangline:problem:invalid"}),
+    ],
+)
+def test_what_became_of_a_fact(
+    world: World, position: str, status: int, said: dict[str, Any]
+) -> None:
+    """Taken or refused, once the views contain what followed from it."""
+    world.views.made = [{"kind": "InputRejected", "job": None, "detail": {"first": 3}}]
+    world.views.reached = Position("control", 0, 5)
+
+    answer = world.client.get(f"/v1/facts/{position}")
+
+    assert answer.status_code == status
+    assert answer.json() | said == answer.json()
 
 
 def test_openapi_names_every_route(world: World) -> None:

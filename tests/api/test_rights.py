@@ -79,7 +79,8 @@ class House:
 
     def ask(self, who: str, method: str, path: str, *, body: Any = None) -> Any:
         """One request of somebody's; `nobody` has no token."""
-        filled = path.format(job="v-1", node="n0", team="vision", file="rank-0.out")
+        names = {"job": "v-1", "node": "n0", "team": "vision", "file": "rank-0.out"}
+        filled = path.format(**names, position="control-0-0")
         headers = {"Authorization": f"Bearer {self.tokens[who]}"} if who in self.tokens else {}
         return self.world.client.request(method, filled, json=body, headers=headers)
 

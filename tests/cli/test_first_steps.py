@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -90,33 +91,54 @@ def test_a_failed_attempt_says_what_its_program_did(shell: Shell) -> None:
     ]
 
 
-def test_a_parent_that_is_not_there_is_not_said_to_be_set(shell: Shell) -> None:
-    """The scheduler refuses it, so the views, which contain the wish, do not show the team."""
-    shell.world.views.tables["teams"] = []
-    shell.world.views.reached = Position("control", 0, 0)
-
-    done = shell("team", "set", "kid", "--parent", "nobody")
-
-    assert (done.code, done.err) == (
-        1,
-        "gangline: team kid is not set: nobody cannot be its parent\n",
-    )
+REFUSED = {"kind": "InputRejected", "job": None}
 
 
 @pytest.mark.parametrize(
-    "words", [("--guaranteed-of", "h100=9"), ("--guaranteed", "4"), ("--guaranteed-of", "h=9000")]
+    ("words", "detail", "said"),
+    [
+        (("--parent", "nobody"), {"reason": "no such team", "detail": ""}, "no such team"),
+        (
+            ("--guaranteed-of", "h100=9"),
+            {"reason": "a value is out of range", "detail": "14 by model are more than 8"},
+            "14 by model are more than 8",
+        ),
+        (("--weight", "2"), {"reason": "a value is out of range", "detail": ""}, "a value is out"),
+    ],
 )
-def test_more_of_models_than_in_all_is_not_said_to_be_set(
-    shell: Shell, words: tuple[str, str]
+def test_a_team_that_is_refused_is_not_said_to_be_set(
+    shell: Shell, words: tuple[str, str], detail: dict[str, str], said: str
 ) -> None:
-    """The scheduler refuses it, so the team is as it was."""
-    shell.world.views.tables["teams"] = [{"team": "a", "parent": "", "guaranteed": 8}]
+    """The scheduler's own words, also where only what was there before makes it too much."""
+    shell.world.views.made = [REFUSED | {"detail": {"first": 0} | detail}]
     shell.world.views.reached = Position("control", 0, 0)
 
     done = shell("team", "set", "a", *words)
 
-    assert done.code == 1
-    assert "team a is not set: more would be guaranteed of single models than in all" in done.err
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith(f"gangline: team a is not set: {said}")
+
+
+def test_a_team_that_is_so_already_is_said_to_be(shell: Shell) -> None:
+    """It is no error."""
+    already = {"first": 0, "reason": "already so", "detail": ""}
+    shell.world.views.made = [REFUSED | {"detail": already}]
+    shell.world.views.reached = Position("control", 0, 0)
+
+    done = shell("team", "set", "a", "--guaranteed", "8")
+
+    assert (done.code, done.err) == (0, "team a is so already\n")
+
+
+def test_a_team_of_which_nobody_has_heard_is_not_said_to_be_set(shell: Shell) -> None:
+    """The wish stands in the log; the scheduler or the projector is away."""
+    shell.world.views.reached = Position("control", 0, -1)
+    app: Any = shell.world.client.app
+    app.state.settings = replace(app.state.settings, wait_s=0.0)
+
+    done = shell("team", "set", "a", "--guaranteed", "8")
+
+    assert (done.code, done.err) == (0, "team a: the log has it, nobody has answered yet\n")
 
 
 def test_a_limit_is_a_number_or_one_of_two_words(shell: Shell) -> None:

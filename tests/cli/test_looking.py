@@ -76,6 +76,20 @@ def test_jobs_nodes_and_teams_as_they_were(shell: Shell, past: list[str]) -> Non
     assert len(past) == 4
 
 
+def test_teams_show_what_they_have_of_models_where_any_is_guaranteed(shell: Shell) -> None:
+    """With `-o wide`; in a cell that knows no such guarantees the table is as it was."""
+    team = {"team": "a", "guaranteed": 8}
+    of_it = {"h100": {"guaranteed": 4, "used": 2}, "a100": {"guaranteed": 0, "used": 1}}
+    shell.world.views.tables["teams"] = [team | {"by_model": of_it}, team | {"by_model": {}}]
+    wide = shell("teams", "-o", "wide").out.splitlines()
+    table = shell("teams").out
+    shell.world.views.tables["teams"] = [team | {"by_model": {}}]
+
+    assert wide[0].endswith("OF MODELS")
+    assert wide[1].endswith("2 of 4 h100, 1 of 0 a100")
+    assert "OF MODELS" not in table + shell("teams", "-o", "wide").out
+
+
 def test_a_job_as_it_was_and_the_nearest_for_one_that_was_not(
     shell: Shell, past: list[str]
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -268,3 +269,31 @@ def test_a_position_of_a_stuck_view_does_not_hold_up_the_others(desk: Desk, view
 
     assert views.contains(fact)
     assert not views.contains(fact, view="jobs")
+
+
+@pytest.mark.parametrize(
+    ("position", "why"),
+    [
+        ("control-0-3", "no such team"),
+        ("control-0-4", "no such team"),
+        ("control-0-5", "no such team"),
+        ("control-0-6", None),
+        ("control-0-7", "already so"),
+        ("control-0-8", None),
+        ("control-0-9", "already so"),
+        ("control-1-3", None),
+        ("jobs-0-3", None),
+    ],
+)
+def test_why_a_fact_was_refused(desk: Desk, views: Views, position: str, why: str | None) -> None:
+    """By its position; of refusals told together that leave some out, only the ends are sure."""
+    refusal = d.InputRejected(
+        topic="control", partition=0, first=3, last=5, count=3, reason="no such team"
+    )
+    some = replace(refusal, first=7, last=9, count=2, reason="already so")
+    desk.story.step(refusal, some)
+    desk.catch_up()
+
+    found = views.refusal(Position.parse(position))
+
+    assert (found and found["reason"]) == why

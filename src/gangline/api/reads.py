@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 
 from gangline.api.auth import Verb, authorise
 from gangline.api.durations import parse_at_ms
@@ -19,7 +19,7 @@ from gangline.api.names import Name
 from gangline.api.problems import ProblemError
 from gangline.api.query import only_known
 from gangline.api.spec_json import MAX_COUNT
-from gangline.api.views import Row, Views, no_such_job, read_your_writes
+from gangline.api.views import Row, Views, no_such_job, parse_position, read_your_writes
 
 router = APIRouter(
     prefix="/v1", tags=["reads"], dependencies=[Depends(only_known), Depends(read_your_writes)]
@@ -262,6 +262,16 @@ def decisions(
 ) -> dict[str, Any]:
     """Decisions in order."""
     return page(views.decisions(after=after, job=job or "", limit=limit), limit)
+
+
+@router.get("/facts/{position}")
+def fact(position: Annotated[str, Path(max_length=100)], views: OpenViews, _: Caller) -> Row:
+    """What became of a fact of late, by its position: whether the scheduler refused it, and why."""
+    place = parse_position(position)
+    if not views.contains(place):
+        raise ProblemError("not-yet", f"the views have not reached {place} yet")
+    refusal = views.refusal(place)
+    return {"position": str(place), "refused": refusal is not None, **(refusal or {})}
 
 
 @router.get("/summary")

@@ -39,6 +39,10 @@ class Views(Protocol):
         """Decisions in order after a position or key ('': from the first)."""
         ...
 
+    def refusal(self, position: Position) -> Row | None:
+        """Why a fact of late changed nothing (`reason`, `detail`); None where it did."""
+        ...
+
     def end(self) -> str:
         """The position of the last decisions that the views contain; '' when they contain none."""
         ...

@@ -114,9 +114,7 @@ def set_team(
         body["by_model"] = dict(map(_of_model, models))
     with connect() as client:
         done = client.request("PUT", client.route("teams", team), body=body)
-        if body.get("parent") or models or "guaranteed" in body:
-            _check_taken(client, team, body, done["position"])
-        _told({"team": team, **done}, output, f"team {team} is set")
+        _told({"team": team, **done}, output, _became(client, team, done["position"]))
 
 
 _LIMITS: Final = ("borrow", "lend")
@@ -139,23 +137,21 @@ def _of_model(text: str) -> tuple[str, int]:
     return model, int(gpus)
 
 
-def _check_taken(client: Client, team: str, body: dict[str, Any], position: str) -> None:
-    """What the scheduler refuses: no such parent, or more of single models than in all."""
+def _became(client: Client, team: str, position: str) -> str:
+    """What the scheduler made of it, in words; an error where it refused."""
     from gangline.client import NotYetError  # noqa: PLC0415 - HTTP costs 100 ms
 
+    path = client.route("facts", position)
     try:
-        rows = list(client.pages("/v1/teams", min_position=position))
+        found = client.request("GET", path, params={"min_position": position})
     except NotYetError:
-        return  # the wish stands in the log; nobody has answered it yet
-    row = next((row for row in rows if row["team"] == team), {})
-    parent = body.get("parent")
-    if parent and row.get("parent") != parent:
-        raise click.ClickException(f"team {team} is not set: {parent} cannot be its parent")
-    of_models = sum(body.get("by_model", {}).values())
-    gpus = row.get("guaranteed", of_models)
-    if gpus != body.get("guaranteed", gpus) or gpus < of_models:
-        why = "more would be guaranteed of single models than in all"
-        raise click.ClickException(f"team {team} is not set: {why}")
+        return f"team {team}: the log has it, nobody has answered yet"
+    if not found["refused"]:
+        return f"team {team} is set"
+    why = found["detail"] or found["reason"]
+    if why == "already so":
+        return f"team {team} is so already"
+    raise click.ClickException(f"team {team} is not set: {why}")
 
 
 def _told(row: dict[str, Any], output: str | None, words: str) -> None:

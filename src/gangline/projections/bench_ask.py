@@ -98,6 +98,7 @@ def _of_the_api(
         "decisions of a node": lambda v: v.decisions(node="node-7"),
         "decisions of a kind": lambda v: v.decisions(kind="GangPlaced"),
         "end": lambda v: v.end(),
+        "what became of a fact": lambda v: v.refusal(Position.parse("control-0-17")),
         "events of a job": lambda v: v.job_events("job-77"),
         "ledger of a day": lambda v: v.ledger(**day),
         "ledger of a team": lambda v: v.ledger(**day, team="team-3"),

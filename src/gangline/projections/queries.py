@@ -142,6 +142,11 @@ class Views:
             limit=_bounded(limit),
         )
 
+    def refusal(self, position: Position) -> Row | None:
+        """Why a fact of late changed nothing (`reason`, `detail`); None where it did."""
+        topic, partition = str(position.topic), position.partition
+        return self._one("refusal", topic=topic, partition=partition, offset=position.offset)
+
     def end(self) -> str:
         """The position of the last decisions that the views contain; '' when they contain none."""
         row = self._one("last_decision")

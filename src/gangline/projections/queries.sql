@@ -139,6 +139,23 @@ WHERE cell = %(cell)s
 ORDER BY applied_offset, item
 LIMIT %(limit)s
 
+-- name: refusal
+-- Why a fact of late changed nothing. Refusals of one kind are told together: of those that do not
+-- fill their range, only the ends are sure.
+SELECT detail ->> 'reason' AS reason, detail ->> 'detail' AS detail
+FROM (SELECT detail FROM gangline.decisions
+      WHERE cell = %(cell)s AND kind = 'InputRejected'
+      ORDER BY applied_offset DESC, item DESC LIMIT 1000) AS newest
+CROSS JOIN LATERAL (
+    SELECT (detail ->> 'first')::bigint AS first, (detail ->> 'last')::bigint AS last,
+           (detail ->> 'count')::bigint AS count
+) AS range
+WHERE detail ->> 'topic' = %(topic)s AND (detail ->> 'partition')::integer = %(partition)s
+  AND %(offset)s::bigint BETWEEN range.first AND range.last
+  AND (%(offset)s::bigint IN (range.first, range.last)
+       OR range.count = range.last - range.first + 1)
+LIMIT 1
+
 -- name: last_decision
 SELECT coalesce(max(applied_offset), -1) AS applied_offset
 FROM gangline.view_position WHERE cell = %(cell)s AND view = 'decisions'
