@@ -13,7 +13,7 @@ from gangline.events import codec
 from gangline.events.log import Position, Topic
 from gangline.events.memory import MemoryLog
 from gangline.events.reading import from_the_start, read_to_ends
-from gangline.projections.queries import ViewsUnreachableError
+from gangline.projections.queries import QueryError, ViewsUnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,6 +46,8 @@ class FakeViews:
     def decisions(self, *, after: str, job: str, limit: int) -> Sequence[Row]:
         """Rows of `made`, keyed by their index."""
         rows = [{"key": str(i), **row} for i, row in enumerate(self.made)]
+        if after and not after.isdecimal():
+            raise QueryError(f"no decision has the key {after!r}")
         first = int(after) + 1 if after else 0
         return [r for r in rows[first:] if job in ("", r["job"])][:limit]
 

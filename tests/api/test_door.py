@@ -53,6 +53,7 @@ def test_a_page_of_another_name_cannot_read_us(world: World) -> None:
         {"Origin": "http://evil.example"},
         {"Origin": "null"},
         {"Origin": "http://127.0.0.1:9999"},
+        {"Origin": "http://[::1"},
         {"Sec-Fetch-Site": "cross-site"},
     ],
 )
@@ -104,6 +105,55 @@ def test_a_client_that_asks_too_often_is_told_when_to_come_back() -> None:
     assert codes == [202, 202, 429]
     assert refused.headers["retry-after"] == "2"
     assert world.client.get("/healthz").status_code == 200
+
+
+def test_a_made_up_token_is_not_another_client(tmp_path: Path) -> None:
+    """Who comes with a new one each time is counted by where it comes from."""
+    path = tmp_path / "tokens.json"
+    ours = tokens.create(path, "ops", role=Role.OPERATE)
+    world = make_world(tokens=path, reads=RateLimit(per_second=0.01, burst=2))
+
+    made_up = [
+        world.client.get("/v1/queue", headers={"Authorization": f"Bearer gl_x_{number}"})
+        for number in range(3)
+    ]
+    real = world.client.get("/v1/queue", headers={"Authorization": f"Bearer {ours}"})
+
+    assert [answer.status_code for answer in made_up] == [401, 401, 429]
+    assert real.status_code == 200
+
+
+def test_a_length_that_no_body_has_is_too_large(world: World) -> None:
+    """However many digits it has."""
+    answer = world.client.post("/v1/jobs", content=b"", headers={"Content-Length": "9" * 5_000})
+
+    assert answer.status_code == 413
+
+
+def test_made_up_methods_make_no_series(world: World) -> None:
+    """Else anybody could fill the memory of whoever keeps the metrics."""
+    for number in range(3):
+        assert world.client.request(f"BREW{number}", "/v1/jobs").status_code == 405
+
+    assert "BREW" not in world.client.get("/metrics").text
+
+
+def test_a_file_of_tokens_that_is_broken_lets_nobody_in_until_it_is_mended(tmp_path: Path) -> None:
+    """It is no mistake of the API's, and no word of the file is told."""
+    path = tmp_path / "tokens.json"
+    text = tokens.create(path, "ops", role=Role.OPERATE)
+    world = make_world(tokens=path)
+    headers = {"Authorization": f"Bearer {text}"}
+    whole = path.read_text()
+
+    path.write_text("{ gl_secret")
+    broken = world.client.get("/v1/queue", headers=headers)
+    path.write_text(whole)
+
+    assert (broken.status_code, broken.json()["type"]) == (503, "urn:gangline:problem:unavailable")
+    assert "secret" not in broken.text
+    assert str(path) not in broken.text
+    assert world.client.get("/v1/queue", headers=headers).status_code == 200
 
 
 def test_a_bucket_fills_again() -> None:

@@ -216,6 +216,26 @@ def test_an_operator_states_facts_about_nodes_and_teams(world: World) -> None:
 
 
 @pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PUT", "policy", {"values": {"retries": 10**30}}),
+        ("PUT", "nodes/n1", {"levels": ["l"] * 2, "path": ["p"] * 2, "gpus": 8}),
+        ("PUT", "nodes/n1", {"levels": [*map(str, range(99))], "path": ["p"] * 99, "gpus": 8}),
+        ("GET", "queue?min_position=jbos-0-1", None),
+        ("GET", f"queue?min_position=jobs-0-{10**30}", None),
+        ("GET", f"queue?min_position=jobs-0-{'9' * 5_000}", None),
+        ("GET", "events?after=garbage", None),
+    ],
+)
+def test_what_cannot_be_is_said_at_once(world: World, method: str, path: str, body: Any) -> None:
+    """422, and nothing stands in the log."""
+    answer = world.client.request(method, f"/v1/{path}", json=body)
+
+    assert (answer.status_code, answer.json()["type"]) == (422, "urn:gangline:problem:invalid")
+    assert world.facts(Topic.CONTROL) == []
+
+
+@pytest.mark.parametrize(
     ("position", "status", "said"),
     [
         ("control-0-3", 200, {"position": "control-0-3", "refused": True, "first": 3}),

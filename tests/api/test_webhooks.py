@@ -18,6 +18,7 @@ from gangline.cli.main import run
 from tests.api.fakes import FakeViews
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 KEY = b"k" * 32
@@ -45,6 +46,23 @@ class Receiver(httpx2.BaseTransport):
     def types(self) -> list[str]:
         """What it was told of, in order."""
         return [json.loads(request.content)["type"] for request in self.heard]
+
+
+@dataclass
+class Talker(Receiver):
+    """Somebody whose answer never ends. said: how many pieces of it were taken."""
+
+    said: int = 0
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Talk for ever."""
+        super().handle_request(request)
+        return httpx2.Response(200, content=self._words())
+
+    def _words(self) -> Iterator[bytes]:
+        while self.said < 1_000:
+            self.said += 1
+            yield b"bla" * 1_000
 
 
 @pytest.fixture
@@ -154,6 +172,45 @@ def test_a_hook_hears_what_it_asked_for(
     assert receiver.types() == ["job.failed"]
 
 
+@pytest.mark.parametrize("trouble", ["a cursor that is none", "a folder that is not there"])
+def test_a_hook_that_cannot_go_on_goes_on_when_it_is_mended(
+    views: FakeViews, tmp_path: Path, trouble: str
+) -> None:
+    """Its thread does not end in silence."""
+    receiver, stop, folder = Receiver(), threading.Event(), tmp_path / "later"
+    if trouble == "a cursor that is none":
+        folder.mkdir()
+        (folder / "ci.cursor").write_text("garbage")
+    end(views, "a")
+    thread = threading.Thread(
+        target=courier(views, folder, receiver, mend_s=0.01).run, args=(stop,)
+    )
+    thread.start()
+    stop.wait(0.05)
+    assert receiver.heard == []
+
+    folder.mkdir(exist_ok=True)
+    (folder / "ci.cursor").write_text("0")
+
+    while not receiver.heard and thread.is_alive():
+        stop.wait(0.01)
+    stop.set()
+    thread.join()
+    assert receiver.types() == ["job.succeeded"]
+
+
+def test_what_a_receiver_says_is_not_read(views: FakeViews, tmp_path: Path) -> None:
+    """An answer without an end costs no memory."""
+    receiver = Talker()
+    courier(views, tmp_path, receiver).turn(STOP)
+    end(views, "a")
+
+    courier(views, tmp_path, receiver).turn(STOP)
+
+    assert receiver.types() == ["job.succeeded"]
+    assert receiver.said == 0
+
+
 def test_couriers_run_until_they_are_stopped(views: FakeViews, tmp_path: Path) -> None:
     """Each hook with a cursor of its own."""
     hooks = [Hook(name=name, url="http://127.0.0.1:9", key=KEY) for name in ("x", "y")]
@@ -178,6 +235,12 @@ def test_couriers_run_until_they_are_stopped(views: FakeViews, tmp_path: Path) -
             "done is no end",
         ),
         (f'[[hook]]\nname = "a"\nurl = "http://x"\nsecret = "{SECRET}"\nteam = 1', "has no team"),
+        (
+            f'[[hook]]\nname = "a"\nurl = "http://x"\nsecret = "{SECRET}"\nteams = "vision"',
+            'teams is a list, like ["vision"]',
+        ),
+        (f'[[hook]]\nname = "a"\nurl = "http://"\nsecret = "{SECRET}"', "names a host"),
+        (f'[[hook]]\nname = "a"\nurl = "http://[::1"\nsecret = "{SECRET}"', "names a host"),
     ],
 )
 def test_a_file_of_hooks_that_is_wrong_says_what_would_be_right(

@@ -1,5 +1,6 @@
 """Who asks, and whether they may: one function answers it for every route."""
 
+import logging
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -7,7 +8,9 @@ from typing import Final
 from starlette.requests import Request
 
 from gangline.api.problems import ProblemError
-from gangline.api.tokens import Role, TokenFile
+from gangline.api.tokens import Role, TokenFile, TokensError
+
+_log: Final = logging.getLogger("gangline.api")
 
 
 class Verb(StrEnum):
@@ -69,9 +72,13 @@ def authorise(principal: Principal, verb: Verb, team: str = "") -> None:
 
 def principal_of(request: Request) -> Principal:
     """Who sends the request; a `not-authenticated` problem where tokens are used and none fits."""
+    return principal_of_token(request, token_text(request))
+
+
+def token_text(request: Request) -> str:
+    """The token that a request carries; empty for none."""
     scheme, _, text = request.headers.get("authorization", "").partition(" ")
-    token = text.strip() if scheme.lower() == "bearer" else request.cookies.get(COOKIE, "")
-    return principal_of_token(request, token)
+    return text.strip() if scheme.lower() == "bearer" else request.cookies.get(COOKIE, "")
 
 
 def principal_of_token(request: Request, text: str) -> Principal:
@@ -79,7 +86,12 @@ def principal_of_token(request: Request, text: str) -> Principal:
     tokens: TokenFile | None = request.app.state.tokens
     if tokens is None:
         return LOCAL
-    token = tokens.find(text)
+    try:
+        token = tokens.find(text)
+    except TokensError as error:
+        _log.error("the file of tokens cannot be used", exc_info=error)
+        message = "the file of tokens cannot be read; the API's log says why"
+        raise ProblemError("unavailable", message, headers={"Retry-After": "5"}) from error
     if token is None:
         raise ProblemError(
             "not-authenticated",

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
+from starlette.requests import Request
 
+from gangline.api.auth import LOCAL, principal_of
 from gangline.api.limits import RateLimiter
 from gangline.api.problems import ProblemError
 from gangline.api.settings import Settings, is_loopback
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _FREE: Final = frozenset({"/healthz", "/readyz", "/metrics"})
+_MOST_DIGITS: Final = 18
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 PAGE_HEADERS: Final = (
@@ -68,7 +71,7 @@ class Guard:
             self._check_origin(headers)
         self._check_size(scope, headers)
         if scope["path"] not in _FREE:
-            self._check_rate(scope, headers)
+            self._check_rate(scope)
 
     def _check_host(self, host: str) -> None:
         name = _name_of(f"//{host}")
@@ -77,7 +80,7 @@ class Guard:
 
     def _check_origin(self, headers: Headers) -> None:
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != headers["host"].lower():
+        if origin is not None and _place_of(origin) != headers.get("host", "").lower():
             raise ProblemError(
                 "wrong-origin", f"no page of {origin[:100]!r} may change things here"
             )
@@ -92,13 +95,12 @@ class Guard:
         length = headers.get("content-length", "0")
         if not length.isdecimal():
             raise ProblemError("bad-request", "Content-Length is a number of bytes")
-        if int(length) > self._limit_of(scope):
+        if len(length) > _MOST_DIGITS or int(length) > self._limit_of(scope):
             raise _too_large(self._limit_of(scope))
 
-    def _check_rate(self, scope: Scope, headers: Headers) -> None:
+    def _check_rate(self, scope: Scope) -> None:
         limiter = self._reads if scope["method"] in _SAFE else self._writes
-        client = scope["client"][0] if scope.get("client") else ""
-        wait_s = limiter.wait_s(headers.get("authorization", "")[:200] or client)
+        wait_s = limiter.wait_s(_client_of(scope))
         if wait_s:
             raise ProblemError(
                 "too-many", f"try again in {wait_s} s", headers={"Retry-After": str(wait_s)}
@@ -121,6 +123,28 @@ class Guard:
 
 def _too_large(limit: int) -> ProblemError:
     return ProblemError("too-large", f"a body has at most {limit:,} bytes here")
+
+
+def _client_of(scope: Scope) -> str:
+    """Who asks, for counting: whose token it is, else where it comes from.
+
+    A token that is none of ours is nobody's: who made up a new one for each request would be
+    counted each time anew.
+    """
+    try:
+        caller = principal_of(Request(scope))
+    except ProblemError:
+        caller = LOCAL
+    address = scope["client"][0] if scope.get("client") else ""
+    return address if caller == LOCAL else f"token {caller.name}"
+
+
+def _place_of(origin: str) -> str:
+    """Host and port of an origin; empty for what is none."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
 
 
 def _name_of(address: str) -> str:

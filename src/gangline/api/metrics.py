@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from gangline.api.views import Views
 
 _BUCKETS: Final = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+"""A client may make up others, and each would be a series."""
 _TEAM_GAUGES: Final = {
     "guaranteed": "GPUs that the team is guaranteed.",
     "used": "GPUs that the team holds.",
@@ -134,5 +136,6 @@ class Measured:
 
     def _count(self, scope: Scope, status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "other")
-        self._metrics.requests.labels(scope["method"], route, str(status)).inc()
-        self._metrics.seconds.labels(scope["method"], route).observe(seconds)
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        self._metrics.requests.labels(method, route, str(status)).inc()
+        self._metrics.seconds.labels(method, route).observe(seconds)

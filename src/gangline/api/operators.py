@@ -1,7 +1,7 @@
 """Routes of operators: nodes, teams, policy."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
@@ -73,12 +73,16 @@ class TeamRequest(BaseModel):
         return value
 
 
+_MOST: Final = 10**15
+"""Beyond this no key of the policy means anything, and the log holds no such number."""
+
+
 class PolicyRequest(BaseModel):
     """Policy keys with new values: durations in milliseconds, counts as they are."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    values: Annotated[dict[Text, int], Field(min_length=1)]
+    values: Annotated[dict[Text, Annotated[int, Field(ge=-_MOST, le=_MOST)]], Field(min_length=1)]
 
 
 class NodeRequest(BaseModel):
@@ -89,8 +93,8 @@ class NodeRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    levels: list[Name]
-    path: list[Name]
+    levels: Annotated[list[Name], Field(max_length=16)]
+    path: Annotated[list[Name], Field(max_length=16)]
     gpus: Annotated[int, Field(ge=1, le=1_024)]
     labels: dict[Text, Text] = {}
     public_key: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
@@ -152,6 +156,8 @@ async def admit(node: Name, request: Request, desk: OpenDesk, caller: Caller) ->
     body: NodeRequest = await optional_body(request, NodeRequest)
     if len(body.levels) != len(body.path):
         raise ProblemError("invalid", "path: it has a domain for each of the levels")
+    if len(set(body.levels)) < len(body.levels):
+        raise ProblemError("invalid", "levels: each has a name of its own")
     fact = facts.NodeAdmitted(
         node=node,
         path=tuple(body.path),

@@ -51,7 +51,11 @@ async def events(
         raise ProblemError(
             "too-many", f"{_MAX_STREAMS} streams are open", headers={"Retry-After": "10"}
         )
-    source = _follow(views, last_event_id or after, job or "", streams)
+    cursor = last_event_id or after
+    # What is no position is said at once: a stream that has begun can only break off.
+    if cursor != "end":
+        await _next_rows(views, cursor, job or "", limit=1)
+    source = _follow(views, cursor, job or "", streams)
     return EventSourceResponse(source, ping=15, send_timeout=30)
 
 
@@ -75,10 +79,10 @@ async def _follow(
         streams.open -= 1
 
 
-async def _next_rows(views: Views, cursor: str, job: str) -> list[Row]:
+async def _next_rows(views: Views, cursor: str, job: str, *, limit: int = _PAGE) -> list[Row]:
     """The next page; none while the views cannot be reached, as they come back."""
     try:
-        return list(await run_in_threadpool(views.decisions, after=cursor, job=job, limit=_PAGE))
+        return list(await run_in_threadpool(views.decisions, after=cursor, job=job, limit=limit))
     except ViewsUnreachableError:
         return []
 

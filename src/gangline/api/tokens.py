@@ -123,7 +123,7 @@ class TokenFile:
         self._tokens: Mapping[str, Token] = {}
 
     def find(self, text: str) -> Token | None:
-        """The token of a text that a client sent, or None."""
+        """The token of a text that a client sent, or None; `TokensError`: nobody comes in."""
         self._refresh()
         prefix, _, rest = text.partition("_")
         name, _, secret = rest.partition("_")
@@ -138,6 +138,8 @@ class TokenFile:
         except FileNotFoundError:
             self._seen, self._tokens = None, {}
             return
+        except OSError as error:
+            raise TokensError(f"{self._path} cannot be read: {error}") from error
         seen = (status.st_mtime_ns, status.st_ino)
         if seen != self._seen:
             self._tokens = read(self._path)

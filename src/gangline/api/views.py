@@ -10,10 +10,13 @@ from starlette.concurrency import run_in_threadpool
 
 from gangline.api.nearest import nearest
 from gangline.api.problems import ProblemError
-from gangline.events.log import Position
+from gangline.events.log import Position, Topic
 
 Row = Mapping[str, Any]
 _POLL_S: Final = 0.03
+_LONGEST_POLL_S: Final = 0.5
+_MOST_TEXT: Final = 100
+_MOST_OFFSET: Final = 2**63 - 1
 
 
 class Views(Protocol):
@@ -87,9 +90,15 @@ class Views(Protocol):
 def parse_position(text: str) -> Position:
     """A position from a query or header, or an `invalid` problem."""
     try:
-        return Position.parse(text)
+        position = Position.parse(text[:_MOST_TEXT])
     except ValueError as error:
         raise ProblemError("invalid", f"position: {error}") from error
+    if position.topic not in set(Topic):
+        hint = nearest(position.topic, list(Topic))
+        raise ProblemError("invalid", f"position: there is no topic {position.topic!a}{hint}")
+    if position.offset > _MOST_OFFSET or position.partition > _MOST_OFFSET:
+        raise ProblemError("invalid", f"position: no log is so long as {text[:_MOST_TEXT]}")
+    return position
 
 
 def no_such_job(views: Views, job: str) -> ProblemError:
@@ -110,6 +119,7 @@ async def read_your_writes(
     position = parse_position(min_position)
     views: Views = request.app.state.views
     deadline = time.monotonic() + request.app.state.settings.wait_s
+    pause_s = _POLL_S
     while not await run_in_threadpool(views.contains, position):
         if time.monotonic() > deadline:
             raise ProblemError(
@@ -117,4 +127,5 @@ async def read_your_writes(
                 f"the views have not reached {position} yet",
                 headers={"Retry-After": "1"},
             )
-        await anyio.sleep(_POLL_S)
+        await anyio.sleep(pause_s)
+        pause_s = min(1.5 * pause_s, _LONGEST_POLL_S)

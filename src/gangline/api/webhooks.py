@@ -40,6 +40,7 @@ _SHOWN: Final = (
 _PAGE: Final = 500
 _POLL_S: Final = 1.0
 _TIMEOUT_S: Final = 10.0
+_MEND_S: Final = 10.0
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 300.0
 _MAX_RETRY_AFTER_S: Final = 3_600.0
@@ -105,15 +106,31 @@ def _hook(table: Mapping[str, Any]) -> Hook:
     unknown = sorted(set(table) - {"name", "url", "secret", "teams", "states"})
     if unknown:
         raise ValueError(f"a hook has no {unknown[0]}")
-    name, url, states = str(table["name"]), str(table["url"]), tuple(table.get("states", ()))
+    name, url = str(table["name"]), str(table["url"])
+    teams, states = _words(table, "teams"), _words(table, "states")
     if not name.isascii() or not name.replace("-", "").replace("_", "").isalnum():
         raise ValueError(f"a hook is named by letters, digits, - and _, not {name!r}")
-    if not url.startswith(("https://", "http://")):
-        raise ValueError(f"{name}: a url begins with https:// or http://")
+    if not url.startswith(("https://", "http://")) or not _leads_somewhere(url):
+        raise ValueError(f"{name}: a url begins with https:// or http:// and names a host")
     if wrong := [state for state in states if state not in _STATES]:
         raise ValueError(f"{name}: {wrong[0]} is no end; there are {', '.join(_STATES)}")
     key = _key(str(table["secret"]), name)
-    return Hook(name=name, url=url, key=key, teams=tuple(table.get("teams", ())), states=states)
+    return Hook(name=name, url=url, key=key, teams=teams, states=states)
+
+
+def _words(table: Mapping[str, Any], field_name: str) -> tuple[str, ...]:
+    """A list of texts: one text alone would be taken letter by letter."""
+    found = table.get(field_name, [])
+    if not isinstance(found, list) or not all(isinstance(word, str) for word in found):
+        raise ValueError(f'{field_name} is a list, like ["vision"], not {found!r}')
+    return tuple(found)
+
+
+def _leads_somewhere(url: str) -> bool:
+    try:
+        return bool(httpx2.URL(url).host)
+    except httpx2.InvalidURL:
+        return False
 
 
 def _key(secret: str, name: str) -> bytes:
@@ -143,14 +160,19 @@ class Courier:
         cursor: Path,
         patience_s: float = PATIENCE_S,
         pause_s: float = _FIRST_PAUSE_S,
+        mend_s: float = _MEND_S,
         transport: httpx2.BaseTransport | None = None,
     ) -> None:
-        """patience_s: for how long one end is tried. pause_s: before the first repetition."""
+        """patience_s: for how long one end is tried. pause_s: before the first repetition.
+
+        mend_s: after a trouble of our own.
+        """
         self._hook = hook
         self._views = views
         self._file = cursor
         self._patience_s = patience_s
         self._pause_s = pause_s
+        self._mend_s = mend_s
         self._http = httpx2.Client(timeout=_TIMEOUT_S, transport=transport)
         self._log = _log.bind(hook=hook.name)
 
@@ -162,6 +184,11 @@ class Courier:
             except ViewsUnreachableError as error:
                 self._log.warning("views_unreachable", error=str(error))
                 found = 0
+            except (OSError, ValueError) as error:
+                # A full disk, or a cursor that is none: said until somebody mends it.
+                self._log.error("stands_still", cursor=str(self._file), error=str(error))
+                stop.wait(self._mend_s)
+                continue
             if found < _PAGE:
                 stop.wait(_POLL_S)
         self._http.close()
@@ -220,10 +247,12 @@ class Courier:
             "webhook-signature": signed,
         }
         try:
-            answer = self._http.post(self._hook.url, content=body, headers=headers)
+            # What the receiver has to say beside its status is not read, however long it is.
+            with self._http.stream("POST", self._hook.url, content=body, headers=headers) as answer:
+                trouble = "" if answer.is_success else f"HTTP {answer.status_code}"
+                return trouble, _retry_after(answer)
         except httpx2.HTTPError as error:
             return str(error) or type(error).__name__, 0.0
-        return ("" if answer.is_success else f"HTTP {answer.status_code}"), _retry_after(answer)
 
     def _cursor(self) -> str:
         """Where this hook stands; a new one at the end of what there is."""
