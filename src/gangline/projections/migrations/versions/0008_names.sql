@@ -1,7 +1,8 @@
 -- A part of a job's name may stand anywhere in it: an index of names by every three letters of
--- them. What it takes (pg_trgm) comes with Postgres, and whoever may create things in a database may
--- take it in. Where that cannot be, everything goes on without, and a search for an old job reads
--- all names; once an administrator has taken it in, `SELECT gangline.index_names()` makes the index.
+-- them. What it takes (pg_trgm) comes with Postgres, and whoever may create things in a database
+-- may take it in. Where that cannot be, everything goes on without, and a search for an old job
+-- reads all names; once an administrator has taken it in, `SELECT gangline.index_names()` makes the
+-- index.
 
 CREATE FUNCTION index_names() RETURNS boolean
 LANGUAGE plpgsql AS $$
