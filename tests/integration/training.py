@@ -42,6 +42,10 @@ class Step(NamedTuple):
     step: int
 
 
+BEFORE = Step(attempt=0, rank=0, step=0)
+"""When nothing has been done yet."""
+
+
 class Training:
     """A stack, and on it one gang of `ranks`, two a node, saving every second."""
 
@@ -105,20 +109,19 @@ class Training:
         return [Step(*map(int, line.split())) for line in lines]
 
     def last(self) -> Step:
-        """Rank 0's last step."""
-        return [step for step in self.steps() if step.rank == 0][-1]
+        """Rank 0's last step; before its first one, step 0 of no attempt."""
+        return next((step for step in reversed(self.steps()) if step.rank == 0), BEFORE)
 
     def advance(self, steps: int, *, attempt: int = 0, within_s: float = 180) -> None:
         """Wait until it has done so many more steps, in this attempt or a later one."""
-        before = self.last() if self.steps() else Step(0, 0, 0)
+        before = self.last()
         deadline = time.monotonic() + within_s
         while True:
-            if self.steps():
-                last = self.last()
-                same = last.attempt == before.attempt
-                gone = last.step - before.step if same else last.step
-                if last.attempt >= attempt and (gone >= steps or not same):
-                    return
+            last = self.last()
+            same = last.attempt == before.attempt
+            gone = last.step - before.step if same else last.step
+            if last.attempt >= attempt and (gone >= steps or not same):
+                return
             assert time.monotonic() < deadline, f"no progress after {before}"
             time.sleep(0.05)
 
