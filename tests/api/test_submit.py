@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +14,7 @@ from gangline.events.log import Topic
 from gangline.events.spec import JobClass, Topology, TopologyKind
 
 if TYPE_CHECKING:
+    from gangline.events.log import Message
     from tests.api.fakes import World
 
 GOOD = {"team": "vision", "gpus": 8, "command": ["python", "train.py"]}
@@ -26,6 +29,36 @@ def test_a_job_becomes_a_fact_whose_id_is_the_idempotency_key(world: World) -> N
     (event,) = world.facts(Topic.JOBS)
     assert (event.envelope.id, event.envelope.actor) == ("run-17", "operator:local")
     assert (event.body.job, event.body.spec.team, event.body.spec.gpus) == ("run-17", "vision", 8)
+
+
+def test_repeats_at_the_same_time_are_one_submission(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever comes while the first is still being written down waits for it."""
+    publisher = world.client.app.state.desk.publisher  # type: ignore[attr-defined]
+    append, inside, go_on = publisher.append_all, threading.Event(), threading.Event()
+
+    def slow(messages: list[Message]) -> list[str]:
+        inside.set()
+        go_on.wait(timeout=30)
+        found: list[str] = append(messages)
+        return found
+
+    def submit(spec: dict[str, Any]) -> Any:
+        headers = {"Idempotency-Key": "run-17"}
+        return world.client.post("/v1/jobs", json=spec, headers=headers)
+
+    monkeypatch.setattr(publisher, "append_all", slow)
+    with ThreadPoolExecutor() as threads:
+        first = threads.submit(submit, GOOD)
+        inside.wait(timeout=30)
+        others = [threads.submit(submit, spec) for spec in (GOOD, GOOD, GOOD | {"gpus": 4})]
+        go_on.set()
+        answers = [each.result() for each in (first, *others)]
+
+    assert [answer.status_code for answer in answers] == [202, 202, 202, 409]
+    assert {answer.json()["position"] for answer in answers[:3]} == {"jobs-0-0"}
+    assert len(world.facts(Topic.JOBS)) == 1
 
 
 def test_all_names_of_the_grammar_reach_the_log(world: World) -> None:

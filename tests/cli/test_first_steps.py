@@ -97,7 +97,11 @@ REFUSED = {"kind": "InputRejected", "job": None}
 @pytest.mark.parametrize(
     ("words", "detail", "said"),
     [
-        (("--parent", "nobody"), {"reason": "no such team", "detail": ""}, "no such team"),
+        (
+            ("--parent", "nobody"),
+            {"reason": "no such team", "detail": ""},
+            "nobody cannot be its parent: no such team",
+        ),
         (
             ("--guaranteed-of", "h100=9"),
             {"reason": "a value is out of range", "detail": "14 by model are more than 8"},

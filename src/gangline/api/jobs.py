@@ -7,6 +7,7 @@ import re
 import secrets
 import threading
 from collections import OrderedDict
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, Literal
 
@@ -82,6 +83,22 @@ class Submissions:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: OrderedDict[str, Submission] = OrderedDict()
+        self._handed_in: set[str] = set()
+        self._done = threading.Condition(self._lock)
+
+    @contextlib.contextmanager
+    def alone_with(self, jobs: Collection[str]) -> Iterator[None]:
+        """Nobody else hands in these jobs meanwhile: a repeat waits for what it repeats."""
+        mine = set(jobs)
+        with self._done:
+            self._done.wait_for(lambda: mine.isdisjoint(self._handed_in))
+            self._handed_in |= mine
+        try:
+            yield
+        finally:
+            with self._done:
+                self._handed_in -= mine
+                self._done.notify_all()
 
     def find(self, job: str) -> Submission | None:
         """The submission of a job, if it is remembered."""
@@ -110,6 +127,10 @@ class Desk:
         for _, spec in wanted:
             authorise(caller, Verb.CHANGE_JOBS, spec.team)
         _check_twins(wanted)
+        with self.submissions.alone_with([job for job, _ in wanted]):
+            return self._hand_in(wanted, caller)
+
+    def _hand_in(self, wanted: list[tuple[str, Spec]], caller: Principal) -> list[Accepted]:
         before = [self._repeated(job, spec) for job, spec in wanted]
         new = [i for i, known in enumerate(before) if known is None]
         messages = [

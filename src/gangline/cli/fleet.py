@@ -114,7 +114,7 @@ def set_team(
         body["by_model"] = dict(map(_of_model, models))
     with connect() as client:
         done = client.request("PUT", client.route("teams", team), body=body)
-        _told({"team": team, **done}, output, _became(client, team, done["position"]))
+        _told({"team": team, **done}, output, _became(client, team, body, done["position"]))
 
 
 _LIMITS: Final = ("borrow", "lend")
@@ -137,7 +137,7 @@ def _of_model(text: str) -> tuple[str, int]:
     return model, int(gpus)
 
 
-def _became(client: Client, team: str, position: str) -> str:
+def _became(client: Client, team: str, body: dict[str, Any], position: str) -> str:
     """What the scheduler made of it, in words; an error where it refused."""
     from gangline.client import NotYetError  # noqa: PLC0415 - HTTP costs 100 ms
 
@@ -151,7 +151,12 @@ def _became(client: Client, team: str, position: str) -> str:
     why = found["detail"] or found["reason"]
     if why == "already so":
         return f"team {team} is so already"
-    raise click.ClickException(f"team {team} is not set: {why}")
+    named = body.get("parent") if why in _OF_PARENTS else None
+    parent = f"{named} cannot be its parent: " if named else ""
+    raise click.ClickException(f"team {team} is not set: {parent}{why}")
+
+
+_OF_PARENTS: Final = ("no such team", "a team cannot be its own ancestor")
 
 
 def _told(row: dict[str, Any], output: str | None, words: str) -> None:
