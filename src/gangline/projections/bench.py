@@ -54,7 +54,8 @@ class ProjectBench:
     """The result. copy_over_project: time of the bare COPY by time of the projector.
 
     Each in seconds of wall time and of processor time (with the server's, where it runs here).
-    ask_ms: what the API asks of these rows, the best of three.
+    ask_ms: what the API asks of these rows, the best of three. rows_of, bytes_of: by table; bytes
+    with the indexes.
     """
 
     decisions: int
@@ -69,6 +70,8 @@ class ProjectBench:
     copy_cpu_s: float | None
     copy_over_project_cpu: float | None
     ask_ms: dict[str, float]
+    rows_of: dict[str, int]
+    bytes_of: dict[str, int]
 
 
 def bench_project(
@@ -85,8 +88,9 @@ def bench_project(
         tick("asking")
         ask_ms = _ask(dsn, jobs)
         tick("copying")
-        rows, copy = _bare_copy(connection)
+        copied = _bare_copy(connection)
         _clear(connection)
+    rows, copy = sum(copied.rows.values()), copied.spent
     return ProjectBench(
         decisions=decisions,
         rows=rows,
@@ -102,6 +106,8 @@ def bench_project(
             copy.cpu_s / project.cpu_s if copy.cpu_s and project.cpu_s else None
         ),
         ask_ms=ask_ms,
+        rows_of=copied.rows,
+        bytes_of=copied.sizes,
     )
 
 
@@ -277,10 +283,19 @@ def _end(job: str, nodes: Sequence[int], productive_ms: int) -> list[d.Decision]
 # --- the bare COPY -------------------------------------------------------------------------------
 
 
-def _bare_copy(connection: psycopg.Connection[Any]) -> tuple[int, Spent]:
-    """Copy the rows of all views once more, into tables with the same indexes; rows and times."""
+@dataclass(slots=True, kw_only=True)
+class _Copied:
+    """What a bare copy took, and rows and bytes by table."""
+
+    spent: Spent
+    rows: dict[str, int]
+    sizes: dict[str, int]
+
+
+def _bare_copy(connection: psycopg.Connection[Any]) -> _Copied:
+    """Copy the rows of all views once more, into tables with the same indexes."""
     clock = Clock(connection.info.backend_pid)
-    rows, spent = 0, Spent(0.0, 0.0)
+    copied = _Copied(spent=Spent(0.0, 0.0), rows={}, sizes={})
     for table in _tables():
         found = connection.execute(_of("rows", table), {"cell": CELL}).fetchall()
         connection.execute(_of("make_copy", table))
@@ -288,10 +303,11 @@ def _bare_copy(connection: psycopg.Connection[Any]) -> tuple[int, Spent]:
         with connection.cursor() as cursor, cursor.copy(_SQL["copy"]) as copy:
             for row in found:
                 copy.write_row([_plain(value) for value in row])
-        spent = spent.plus(clock.read().since(before))
-        rows += len(found)
+        copied.spent = copied.spent.plus(clock.read().since(before))
+        copied.rows[table] = len(found)
+        ((copied.sizes[table],),) = connection.execute(_SQL["size"]).fetchall()
         connection.execute(_SQL["drop_copy"])
-    return rows, spent
+    return copied
 
 
 def _plain(value: object) -> object:

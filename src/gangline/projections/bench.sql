@@ -8,6 +8,9 @@ CREATE TABLE gangline.bare_copy (LIKE gangline.{table} INCLUDING ALL)
 -- name: copy
 COPY gangline.bare_copy FROM STDIN
 
+-- name: size
+SELECT pg_total_relation_size('gangline.bare_copy')
+
 -- name: drop_copy
 DROP TABLE gangline.bare_copy
 

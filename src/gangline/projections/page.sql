@@ -88,11 +88,18 @@ ORDER BY submitted_ms DESC, job DESC
 LIMIT %(limit)s
 
 -- name: page_names
--- The same among all jobs. All that fit are found by their letters before any is sorted out: who
--- went from the newest on would read a long history for a name of long ago.
+-- The same among all jobs, those that have ended from their index. All that fit are found by their
+-- letters before any is sorted out: who went from the newest on would read a long history for a
+-- name of long ago.
 SELECT job
 FROM (SELECT job, submitted_ms, state, team FROM gangline.job
-      WHERE cell = %(cell)s
+      WHERE cell = %(cell)s AND ended_ms IS NOT NULL
+        AND lower(job) LIKE ANY (ARRAY[lower(%(like_0)s::text), lower(%(like_1)s::text),
+                                       lower(%(like_2)s::text), lower(%(like_3)s::text)])
+      UNION ALL
+      SELECT job, submitted_ms, state, team FROM gangline.job
+      WHERE cell = %(cell)s AND ended_ms IS NULL
+        AND state IN ('queued', 'starting', 'running', 'preempting')
         AND lower(job) LIKE ANY (ARRAY[lower(%(like_0)s::text), lower(%(like_1)s::text),
                                        lower(%(like_2)s::text), lower(%(like_3)s::text)])
       OFFSET 0) AS named

@@ -2,7 +2,8 @@
 -- them. What it takes (pg_trgm) comes with Postgres, and whoever may create things in a database
 -- may take it in. Where that cannot be, everything goes on without, and a search for an old job
 -- reads all names; once an administrator has taken it in, `SELECT gangline.index_names()` makes the
--- index.
+-- index. It holds ended jobs, whose rows do not change any more: so a name goes into it once, and
+-- those that go on are few.
 
 CREATE FUNCTION index_names() RETURNS boolean
 LANGUAGE plpgsql AS $$
@@ -15,7 +16,7 @@ BEGIN
     FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace
     WHERE e.extname = 'pg_trgm';
     EXECUTE format('CREATE INDEX IF NOT EXISTS job_by_part_of_name ON gangline.job '
-                   'USING gin (lower(job) %I.gin_trgm_ops)', place);
+                   'USING gin (lower(job) %I.gin_trgm_ops) WHERE ended_ms IS NOT NULL', place);
     RETURN true;
 EXCEPTION
     WHEN insufficient_privilege OR undefined_file OR feature_not_supported THEN
