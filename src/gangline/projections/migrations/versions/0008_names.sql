@@ -20,7 +20,7 @@ BEGIN
     RETURN true;
 EXCEPTION
     WHEN insufficient_privilege OR undefined_file OR feature_not_supported THEN
-        RAISE NOTICE 'no index of parts of names: %; see docs/operations.md', SQLERRM;
+        RAISE NOTICE 'no index of parts of names: %; see docs/known-limits.md', SQLERRM;
         RETURN false;
 END $$;
 COMMENT ON FUNCTION index_names() IS
