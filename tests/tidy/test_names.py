@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from tests.support.sources import ROOT
 
 
@@ -23,6 +25,7 @@ def _names(hash_seed: str) -> list[str]:
     return [line for line in told.stdout.splitlines() if "::" in line]
 
 
+@pytest.mark.timeout(900)  # on a busy machine one collection takes minutes
 def test_two_collections_name_the_same_tests_in_the_same_order() -> None:
     """Parallel workers collect each for itself: a clock or a set in a name stops the whole run."""
     first, second = _names("1"), _names("2")
