@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import httpx2
 import pytest
 
 from gangline.api import tokens
@@ -14,6 +15,7 @@ from gangline.api.tokens import Role, TokensError
 from gangline.events.log import Topic
 from gangline.events.memory import MemoryLog
 from tests.api.fakes import FakeViews, World, make_world
+from tests.support.api import listening_api
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -292,3 +294,20 @@ def test_a_token_is_named_once_and_has_its_team(tmp_path: Path) -> None:
         tokens.create(path, "cj", role=Role.SUBMIT)
     with pytest.raises(TokensError, match="there is no token ck"):
         tokens.revoke(path, "ck")
+
+
+def test_a_stream_ends_with_its_token(tmp_path: Path) -> None:
+    """Whose token is revoked hears nothing more, also where the stream is open already."""
+    path = tmp_path / "tokens.json"
+    headers = {"authorization": f"Bearer {tokens.create(path, 'me', role=Role.AUDIT)}"}
+    with (
+        listening_api(tokens=path) as (url, _),
+        httpx2.stream("GET", f"{url}/v1/events", headers=headers, timeout=10) as answer,
+    ):
+        lines = answer.iter_lines()
+        assert "following" in next(lines)
+        tokens.revoke(path, "me")
+
+        rest = list(lines)
+
+    assert [line for line in rest if line.startswith("data")] == []

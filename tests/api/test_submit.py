@@ -147,6 +147,8 @@ def test_the_same_key_for_another_job_is_a_conflict(world: World) -> None:
         ({"team": ""}, "team: a name has at least one character"),
         ({"team": "x" * 129}, "team: a name has at most 128 characters, not 129"),
         ({"team": "a\x07b"}, "team: a name has printing characters only"),
+        ({"team": "a\u3164"}, "team: a name has no character that cannot be seen, like U+3164"),
+        ({"name": "tra\ufe0fin"}, "name: a name has no character that cannot be seen, like U+FE0F"),
         ({"team": "a b"}, "team: a name has no space"),
         ({"name": "a/b"}, "name: a name has no /"),
         ({"limit": "10 minutes"}, "limit: a duration is a text like 500ms, 30s, 10m, 2h or 3d"),

@@ -1,5 +1,6 @@
 """What may be a name: of a job, a team, a node, a label."""
 
+import re
 from typing import Annotated, Final
 
 from pydantic import AfterValidator
@@ -7,6 +8,12 @@ from pydantic import AfterValidator
 from gangline.events.spec import MAX_NAME_CHARACTERS
 
 _NOT_IN_PATHS: Final = frozenset("/?#%\\\"'<>`,")
+
+# What counts as printing and cannot be seen: joiners, fillers, selectors, an empty Braille cell.
+_UNSEEN: Final = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
+    "\U000e0100-\U000e01ef]"
+)
 
 
 def check_text(value: str) -> str:
@@ -27,6 +34,8 @@ def check_name(value: str) -> str:
     if wrong or value.startswith(("-", ".")):
         shown = " ".join("space" if c.isspace() else c for c in wrong) or f"{value[0]} at its start"
         raise ValueError(f"a name has no {shown}")
+    if found := _UNSEEN.search(value):
+        raise ValueError(f"a name has no character that cannot be seen, like U+{ord(found[0]):04X}")
     return value
 
 

@@ -14,6 +14,7 @@ from fastapi import APIRouter, Depends, Header, Query, Request
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
+from gangline.api.auth import principal_of
 from gangline.api.jobs import Caller
 from gangline.api.names import Name
 from gangline.api.problems import ProblemError
@@ -55,20 +56,21 @@ async def events(
     # What is no position is said at once: a stream that has begun can only break off.
     if cursor != "end":
         await _next_rows(views, cursor, job or "", limit=1)
-    source = _follow(views, cursor, job or "", streams)
+    source = _follow(request, cursor, job or "", views=views)
     return EventSourceResponse(source, ping=15, send_timeout=30)
 
 
 async def _follow(
-    views: Views, cursor: str, job: str, streams: Streams
+    request: Request, cursor: str, job: str, *, views: Views
 ) -> AsyncIterator[ServerSentEvent]:
-    """Events after a position, for ever."""
+    """Events after a position, for as long as whoever asked may come in."""
+    streams: Streams = request.app.state.streams
     streams.open += 1
     try:
         if cursor == "end":
             cursor = await run_in_threadpool(views.end)
         yield ServerSentEvent(comment="following", id=cursor or None, retry=2_000)
-        while True:
+        while _may_stay(request):
             rows = await _next_rows(views, cursor, job)
             for row in rows:
                 cursor = str(row["key"])
@@ -77,6 +79,15 @@ async def _follow(
                 await anyio.sleep(_POLL_S)
     finally:
         streams.open -= 1
+
+
+def _may_stay(request: Request) -> bool:
+    """Whether the token is still one: a stream is open for days, and tokens are revoked."""
+    try:
+        principal_of(request)
+    except ProblemError:
+        return False
+    return True
 
 
 async def _next_rows(views: Views, cursor: str, job: str, *, limit: int = _PAGE) -> list[Row]:

@@ -8,10 +8,14 @@ export const now = () => shown.at ?? Date.now();
 
 /** The JSON of a route; throws an Error with the problem's detail and its status. */
 export async function get(path, options = {}) {
-  const answer = await fetch(path, { headers: { accept: "application/json" }, ...options });
-  const body = await answer.json().catch(() => ({}));
+  const wanted = { headers: { accept: "application/json" }, ...options };
+  const answer = await fetch(path, wanted).catch(() => {
+    throw new Error("the API cannot be reached; what stands here is what was read last");
+  });
+  const body = await answer.json().catch(() => null);
+  if (answer.ok && body === null) throw new Error("the API's answer broke off");
   if (answer.ok) return body;
-  const error = new Error(body.detail || `${path}: ${answer.status}`);
+  const error = new Error(body?.detail || `${path}: ${answer.status}`);
   throw Object.assign(error, { status: answer.status, body });
 }
 

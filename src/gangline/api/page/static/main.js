@@ -16,6 +16,7 @@ import { clock, el, inert, panel } from "./words.js";
 const $ = (id) => document.getElementById(id);
 const EVERY_MS = 10_000;
 const CALM_MS = 1_000;
+const LATE_MS = 8_000;
 const PAGES = { overview, queue, jobs, teams, nodes, decisions };
 const KEYS = { o: "/", q: "/queue", j: "/jobs", t: "/teams", n: "/nodes", d: "/decisions" };
 
@@ -35,6 +36,7 @@ const nowhere = {
 let current = null;
 let seen = "";
 let connected = "connecting";
+let late = false;
 
 /** The address without its part after the hash, which only says where on the page. */
 const address = () => location.pathname + location.search;
@@ -64,9 +66,18 @@ function open(path) {
   enter();
 }
 
+/** A part of the address as it was meant; as it stands where it is no text in UTF-8. */
+function readable(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 function route() {
   const [first, ...rest] = location.pathname.split("/").filter(Boolean);
-  const name = rest.map(decodeURIComponent).join("/");
+  const name = rest.map(readable).join("/");
   if (first === "jobs" && name) return [job, "jobs", name];
   if (first === "nodes" && name) return [node, "nodes", name];
   return [PAGES[first || "overview"] || nowhere, first || "overview", ""];
@@ -86,8 +97,9 @@ async function enter() {
     } else link.removeAttribute("aria-current");
   }
   const root = $("page");
-  document.title = `${part.title(name)} · Gangline`;
-  root.replaceChildren(el("h1", { class: "sr" }, part.title(name)));
+  const title = inert(part.title(name));
+  document.title = `${title} · Gangline`;
+  root.replaceChildren(el("h1", { class: "sr" }, title));
   $("tip").hidden = true;
   window.scrollTo(0, 0);
   const context = { root, name, open, query, setQuery, again: () => refresh() };
@@ -97,12 +109,26 @@ async function enter() {
   await refresh();
 }
 
+/** Work with the API; where it is silent for long, that is said and not taken for quiet. */
+async function watched(work) {
+  const timer = setTimeout(() => {
+    late = true;
+    status();
+  }, LATE_MS);
+  try {
+    return await work();
+  } finally {
+    clearTimeout(timer);
+    late = false;
+  }
+}
+
 async function refresh() {
   const mine = current;
   const places = () => [...$("page").querySelectorAll(".scroll, .map")];
   const before = places().map((each) => [each.scrollLeft, each.scrollTop]);
   try {
-    await mine.refresh();
+    await watched(() => mine.refresh());
     const after = places();
     if (mine === current && after.length === before.length) {
       // Only where somebody has scrolled: to put a place anywhere lays out the whole page at once.
@@ -139,12 +165,13 @@ function fault(words) {
 }
 
 function status() {
-  const word = shown.at !== null ? "paused" : connected;
+  const word = late ? "late" : shown.at !== null ? "paused" : connected;
   $("live").className = word;
   $("live-text").textContent =
     {
       live: "live",
       dead: "not reachable, trying again",
+      late: "no answer yet, waiting",
       paused: "paused in the past",
     }[word] || word;
 }

@@ -1,6 +1,7 @@
 // Words, numbers and small elements that all parts of the page share.
 
-const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+// Unicode's own lists: controls, formats, fillers, what has no picture, and halves of characters.
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu;
 const COLOURS = /\u001b\[[0-9;]*m/g;
 const SVG = "http://www.w3.org/2000/svg";
 
