@@ -94,3 +94,21 @@ def test_a_plain_plan_becomes_firm_at_the_bound() -> None:
 
     assert (firm.job, firm.kind) == ("wide", "firm")
     assert firm.start_ms == world.now_ms - make.MINUTE + 60 * make.MINUTE
+
+
+def test_firm_plans_on_the_same_nodes_leave_each_other_alone() -> None:
+    """A plan that comes out as it was is no news for the others: hours bring no more decisions."""
+    world = make.world(
+        nodes=2, min_runtime=0, large_gang_gpus=16, large_gang_wait_bound=make.MINUTE
+    )
+    submit(world, "r0", 16, 60)
+    submit(world, "a", 16, 6)
+    submit(world, "b", 16, 6)
+    world.wait(5 * make.MINUTE)
+    settle(world)
+    assert sorted(one.kind for one in world.state.reservations.values()) == ["firm", "firm"]
+    told = told_of(world)
+
+    world.wait(3 * make.HOUR)
+
+    assert [one for _, one in told if isinstance(one, d.ReservationPlanned)] == []

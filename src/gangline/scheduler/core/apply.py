@@ -396,20 +396,33 @@ def _hand_to_claims(state: State, job: Job) -> None:
 
 
 def _reservation_planned(state: State, decision: d.ReservationPlanned) -> None:
-    if decision.job in state.reservations:
+    planned = Reservation(
+        job=decision.job,
+        kind=decision.kind,
+        planned_ms=state.cell.now_ms,
+        start_ms=decision.start_ms,
+        end_ms=decision.end_ms,
+        seats=tuple(Kept(node=s.node, gpus=s.gpus, held=mask_of(s.held)) for s in decision.seats),
+        victims=decision.victims,
+    )
+    old = state.reservations.get(decision.job)
+    if old is not None and _is_same(old, planned):
+        # No news for anybody: else two firm plans on one node would be made again for ever.
+        old.planned_ms, old.disturbed = planned.planned_ms, False
+        state.touch(old)
+        return
+    if old is not None:
         state.unreserve(decision.job, started=False)
-    state.reserve(
-        Reservation(
-            job=decision.job,
-            kind=decision.kind,
-            planned_ms=state.cell.now_ms,
-            start_ms=decision.start_ms,
-            end_ms=decision.end_ms,
-            seats=tuple(
-                Kept(node=s.node, gpus=s.gpus, held=mask_of(s.held)) for s in decision.seats
-            ),
-            victims=decision.victims,
-        )
+    state.reserve(planned)
+
+
+def _is_same(old: Reservation, planned: Reservation) -> bool:
+    """Whether a plan came out as it was."""
+    return (
+        old.kind == planned.kind != "claim"
+        and old.start_ms == planned.start_ms
+        and old.end_ms == planned.end_ms
+        and old.seats == planned.seats
     )
 
 
