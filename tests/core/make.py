@@ -78,6 +78,30 @@ def gang(
     return Gang(name=name, on=nodes, ran_ms=ran_ms, spec=spec(gpus, **fields))
 
 
+def crowd(gangs: Sequence[Any], *, nodes: int, gpus: int) -> World:
+    """A cell with those of the gangs that find room on their one node.
+
+    Of each: its GPUs, its node, its class, the minutes that it has run, whether it saves, and
+    perhaps whether it may be preempted.
+    """
+    room, running = [gpus] * nodes, []
+    for index, (wanted, node, job_class, minutes, saves, *preemptible) in enumerate(gangs):
+        if room[node] >= wanted:
+            room[node] -= wanted
+            running.append(
+                gang(
+                    f"v{index}",
+                    on=f"n{node}",
+                    gpus=wanted,
+                    ran_ms=minutes * MINUTE,
+                    job_class=job_class,
+                    saves=saves,
+                    preemptible=all(preemptible),
+                )
+            )
+    return world(nodes=nodes, gpus=gpus, running=running, min_runtime=0)
+
+
 def team(name: str = "a", guaranteed: int | None = None, **fields: Any) -> f.TeamSet:
     """A team as an operator sets it."""
     return f.TeamSet(team=name, guaranteed=guaranteed, **fields)

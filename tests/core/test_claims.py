@@ -209,26 +209,6 @@ RUNNING = st.lists(
 )
 
 
-def populated(running: Sequence[Any]) -> make.World:
-    """Three nodes of four GPUs, and those of the gangs that find room."""
-    room, gangs = [GPUS] * 3, []
-    for index, (gpus, node, job_class, minutes, saves, preemptible) in enumerate(running):
-        if room[node] >= gpus:
-            room[node] -= gpus
-            gangs.append(
-                make.gang(
-                    f"v{index}",
-                    on=f"n{node}",
-                    gpus=gpus,
-                    ran_ms=minutes * make.MINUTE,
-                    job_class=job_class,
-                    saves=saves,
-                    preemptible=preemptible,
-                )
-            )
-    return make.world(nodes=3, gpus=GPUS, running=gangs, min_runtime=0)
-
-
 def fits_without(world: make.World, gone: Sequence[Job], gpus: int, per_node: int) -> bool:
     """Whether the claimant would fit if these were out, by counting."""
     free = []
@@ -262,7 +242,7 @@ def test_the_victims_are_the_cheapest_that_do(
 ) -> None:
     """Against all subsets; and nobody is hit where none of them does."""
     gpus = max(per_node, gpus - gpus % per_node) if per_node else gpus
-    world = populated(running)
+    world = make.crowd(running, nodes=3, gpus=GPUS)
     before = list(world.state.jobs.values())
     able = [one for one in before if one.spec.preemptible and one.job_class < job_class]
     choices = [
@@ -285,7 +265,7 @@ def test_the_victims_are_the_cheapest_that_do(
 def test_nobody_is_evicted_in_vain(running: Sequence[Any], gpus: int, per_node: int) -> None:
     """When the victims are out, the claimant starts, in whichever order they leave."""
     gpus = max(per_node, gpus - gpus % per_node) if per_node else gpus
-    world = populated(running)
+    world = make.crowd(running, nodes=3, gpus=GPUS)
 
     victims = preempted(
         world.step(make.submitted("j", gpus, job_class=make.URGENT, gpus_per_node=per_node or None))

@@ -38,25 +38,6 @@ GANGS = st.lists(
 Cost = tuple[int, ...]
 
 
-def crowded(gangs: Sequence[Any]) -> make.World:
-    """Sixteen GPUs, and those of the gangs that find room."""
-    room, running = [GPUS] * NODES, []
-    for index, (gpus, node, job_class, minutes, saves) in enumerate(gangs):
-        if room[node] >= gpus:
-            room[node] -= gpus
-            running.append(
-                make.gang(
-                    f"v{index}",
-                    on=f"n{node}",
-                    gpus=gpus,
-                    ran_ms=minutes * make.MINUTE,
-                    job_class=job_class,
-                    saves=saves,
-                )
-            )
-    return make.world(nodes=NODES, gpus=GPUS, running=running, min_runtime=0)
-
-
 def added(one: Cost, other: Cost) -> Cost:
     """Two costs together."""
     return tuple(a + b for a, b in zip(one, other, strict=True))
@@ -114,7 +95,7 @@ def test_victims_among_many_are_nearly_the_cheapest(
     At most the GPUs of one gang more, a gang more on each node, and the GPU-time that two gangs
     would lose. No class is hit that need not be.
     """
-    world = crowded(gangs)
+    world = make.crowd(gangs, nodes=NODES, gpus=GPUS)
     assume(len(world.state.jobs) > FEW)
 
     hit, least, before = asked(world, gpus, per_node)
@@ -137,7 +118,7 @@ def test_victims_among_many_are_mostly_the_cheapest(classes: Sequence[JobClass],
     found = []
     for seed in range(FLEETS):
         chance = random.Random(seed)  # noqa: S311 - a seeded draw
-        world = crowded(drawn(chance, classes))
+        world = make.crowd(drawn(chance, classes), nodes=NODES, gpus=GPUS)
         if len(world.state.jobs) > FEW:
             hit, least, _ = asked(world, chance.randint(1, 16), chance.choice(PER_NODE))
             found.append(hit == least)

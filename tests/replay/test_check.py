@@ -6,6 +6,7 @@ only this finds it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ from tests.support.played import batches
 from tests.support.stories import story_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 SCENARIOS = sorted(Path(__file__).parents[1].joinpath("scenarios").glob("*.scn"))
 
@@ -98,6 +99,22 @@ def change(
     return forged
 
 
+Forgery = tuple[str, type, Callable[[Any], Any], Callable[[Any], bool], Rule, str]
+"""Its name, what is forged and how, which one of them, the rule it breaks, and what is said."""
+
+
+def name_of(forgery: Forgery) -> str:
+    """For the name of a test."""
+    return forgery[0]
+
+
+def named(story: list[Told], forgery: Forgery) -> None:
+    """See that the checker names it, by the rule and in words."""
+    _, kind, forge, pick, rule, said = forgery
+    findings = found(change(story, kind, forge, pick=pick))
+    assert any(each.rule is rule and said in each.text for each in findings), findings[:5]
+
+
 def of(job: str) -> Callable[[Any], bool]:
     """A decision about a job."""
     return lambda decision: decision.job == job
@@ -123,7 +140,7 @@ def with_other_seat(placed: d.GangPlaced) -> d.GangPlaced:
     return replace(placed, seats=(replace(placed.seats[0], node="s0-b0-n0"),))
 
 
-FORGERIES = [
+FORGERIES: list[Forgery] = [
     ("GPUs of another", d.GangPlaced, with_other_seat, of("lent"), Rule.ONE_HOLDER, "given to"),
     (
         "half a gang",
@@ -280,23 +297,10 @@ FORGERIES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("kind", "forge", "pick", "rule", "said"),
-    [each[1:] for each in FORGERIES],
-    ids=[each[0] for each in FORGERIES],
-)
-def test_a_forged_decision_is_found_and_named(
-    story: list[Told],
-    kind: type,
-    forge: Callable[[Any], Any],
-    pick: Callable[[Any], bool],
-    rule: Rule,
-    said: str,
-) -> None:
+@pytest.mark.parametrize("forgery", FORGERIES, ids=name_of)
+def test_a_forged_decision_is_found_and_named(story: list[Told], forgery: Forgery) -> None:
     """What is wrong is said in words, with the rule that it breaks."""
-    findings = found(change(story, kind, forge, pick=pick))
-
-    assert any(each.rule is rule and said in each.text for each in findings), findings[:5]
+    named(story, forgery)
 
 
 def test_a_victim_without_a_successor_is_found_at_the_end(story: list[Told]) -> None:

@@ -74,6 +74,8 @@ def create_app(
     app.state.clerk = present.Clerk(log)
     app.state.metrics = Metrics(views)
     app.state.streams = stream.Streams()
+    app.state.activity = page_data.Activity()
+    app.state.queues = page_data.Queues()
     for room in (submitting, jobs, operators):
         app.include_router(room.router, dependencies=[Depends(only_known)])
     for room in (logs, ranks, reads, history, present, session, stream, health, page_data, page):

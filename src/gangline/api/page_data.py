@@ -100,26 +100,18 @@ class Activity:
         return self._bars
 
 
-def activity_of(request: Request) -> Activity:
-    """The one of the application, made when it is first asked for."""
-    if not hasattr(request.app.state, "page_activity"):
-        request.app.state.page_activity = Activity()
-    activity: Activity = request.app.state.page_activity
-    return activity
-
-
 @router.get("/timeline")
 def timeline(
     request: Request,
     views: OpenPage,
     past: OpenPast,
-    activity: Annotated[Activity, Depends(activity_of)],
     _: Caller,
     steps: Annotated[int, Query(ge=10, le=600)] = 240,
 ) -> Response:
     """From when to when there is a past, and where in it much happened."""
     past.prepare()
     (span,) = views.page("span")
+    activity: Activity = request.app.state.activity
     bars = activity.bars(views, span, steps)
     return _answer(request, {**span, "now_ms": now(), "steps": steps, "bars": bars})
 
@@ -181,19 +173,10 @@ class Queues:
         return self._rows
 
 
-def queues_of(request: Request) -> Queues:
-    """The queue of the application, made when it is first asked for."""
-    if not hasattr(request.app.state, "page_queues"):
-        request.app.state.page_queues = Queues()
-    queues: Queues = request.app.state.page_queues
-    return queues
-
-
 @router.get("/queue")
 def queue(  # noqa: PLR0913, PLR0917 - parameters of a route
     request: Request,
     views: OpenPage,
-    queues: Annotated[Queues, Depends(queues_of)],
     _: Caller,
     moment: Now,
     team: Words = "",
@@ -208,6 +191,7 @@ def queue(  # noqa: PLR0913, PLR0917 - parameters of a route
     if order.removeprefix("-") not in shapes.QUEUE_ORDERS:
         raise ProblemError("invalid", f"order: one of {', '.join(shapes.QUEUE_ORDERS)}")
     plain = moment.plain
+    queues: Queues = request.app.state.queues
     rows = queues.rows(views) if plain is None else shapes.queue_of_past(plain)
     wanted = {"team": team, "reason": reason, "class": priority, "text": text}
     found = shapes.queue_page(rows, wanted=wanted, order=order, first=first, count=limit)

@@ -33,10 +33,9 @@ Converter = Callable[[Any], Any]
 @cache
 def hints(cls: type) -> dict[str, Any]:
     """The resolved types of a dataclass's fields, in order."""
-    module = sys.modules[cls.__module__]
-    file = Path(getattr(module, "__file__", None) or "")
+    file = Path(getattr(sys.modules[cls.__module__], "__file__", None) or "")
     compiled = file.name.endswith(tuple(EXTENSION_SUFFIXES))
-    resolved = get_type_hints(_as_written(cls, file) if compiled else cls, vars(module))
+    resolved = get_type_hints(_as_written(cls, file) if compiled else cls)
     return {f.name: resolved[f.name] for f in dataclasses.fields(cls)}
 
 
@@ -50,7 +49,7 @@ def _as_written(cls: type, compiled: Path) -> type:
     body = next(n.body for n in classes if isinstance(n, ast.ClassDef) and n.name == cls.__name__)
     fields = [n for n in body if isinstance(n, ast.AnnAssign)]
     written = {ast.unparse(n.target): ast.unparse(n.annotation) for n in fields}
-    return type(cls.__name__, (), {"__annotations__": written})
+    return type(cls.__name__, (), {"__module__": cls.__module__, "__annotations__": written})
 
 
 def optional_of(hint: Any) -> Any | None:  # noqa: ANN401 - type hints have no common type

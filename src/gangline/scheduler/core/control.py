@@ -48,7 +48,7 @@ def team_set(turn: Turn, fact: Fact, body: f.TeamSet) -> None:
         weight=_kept(body.weight, old.weight),
         parent=parent,
         by_model={**old.by_model, **body.by_model},
-        by=_actor(fact),
+        by=fact.actor,
     )
     by_model = sum(changed.by_model.values())
     if by_model > changed.guaranteed:
@@ -71,10 +71,6 @@ def team_set(turn: Turn, fact: Fact, body: f.TeamSet) -> None:
 
 def _kept(value: int | None, old: int) -> int:
     return old if value is None else value
-
-
-def _actor(fact: Fact) -> str:
-    return fact.event.envelope.actor if fact.event is not None else ""
 
 
 def _team_problem(turn: Turn, body: f.TeamSet, parent: str) -> Refusal | None:
@@ -111,7 +107,7 @@ def policy_set(turn: Turn, fact: Fact, body: f.PolicySet) -> None:
     if not values:
         turn.refuse(fact, Refusal.ALREADY_SO)
         return
-    turn.decide(d.PolicyChanged(values=values, by=_actor(fact)))
+    turn.decide(d.PolicyChanged(values=values, by=fact.actor))
 
 
 def node_admitted(turn: Turn, fact: Fact, body: f.NodeAdmitted) -> None:
@@ -167,7 +163,7 @@ def service_asked(
             node=node.name,
             service=service or Service.OPEN,
             cause="" if isinstance(body, f.NodeUncordoned) else body.why,
-            by=_actor(fact),
+            by=fact.actor,
             deadline_ms=deadline_ms,
         )
     )
@@ -188,7 +184,7 @@ def maintenance_scheduled(turn: Turn, fact: Fact, body: f.MaintenanceScheduled) 
         return
     turn.decide(
         d.MaintenanceAnnounced(
-            node=node.name, from_ms=from_ms, until_ms=until_ms, why=body.why, by=_actor(fact)
+            node=node.name, from_ms=from_ms, until_ms=until_ms, why=body.why, by=fact.actor
         )
     )
 

@@ -20,3 +20,13 @@ class Fact(NamedTuple):
     appended_ms: int
     event: Event | None
     problem: str = ""
+
+    @property
+    def actor(self) -> str:
+        """Who states it; empty where nobody knows."""
+        return self.event.envelope.actor if self.event is not None else ""
+
+    @property
+    def id(self) -> str:
+        """What its copies have in common; empty where nobody knows."""
+        return self.event.envelope.id if self.event is not None else ""

@@ -145,16 +145,15 @@ def fault_detected(turn: Turn, fact: Fact, body: f.FaultDetected) -> None:
         turn.refuse(fact, Refusal.NO_SUCH_GPU)
         return
     gpus = range(node.gpus) if body.gpu < 0 else (body.gpu,)
-    said = fact.event.envelope.id if fact.event is not None else ""
-    known = node.faults_said if said else {}
-    fresh = [g for g in gpus if not node.bad >> g & 1 and known.get(str(g)) != said]
+    known = node.faults_said if fact.id else {}
+    fresh = [g for g in gpus if not node.bad >> g & 1 and known.get(str(g)) != fact.id]
     if not fresh:
         turn.refuse(fact, Refusal.DUPLICATE)
         return
     for gpu in fresh:
         strike = gpu == fresh[0]
         withdrawn = d.GpuWithdrawn(
-            node=node.name, gpu=gpu, fault=body.fault, strike=strike, said=said
+            node=node.name, gpu=gpu, fault=body.fault, strike=strike, said=fact.id
         )
         turn.decide(withdrawn)
     hit = mask_of(tuple(fresh))

@@ -97,7 +97,7 @@ def take(turn: Turn, fact: Fact) -> None:
     if handler is None:
         turn.refuse(fact, Refusal.UNKNOWN_KIND, type(body).__name__)
         return
-    if fact.topic == "nodes" and fact.event.envelope.actor != f"node:{body.node}":
+    if fact.topic == "nodes" and fact.actor != f"node:{body.node}":
         turn.refuse(fact, Refusal.NOT_ITS_NODE)
         return
     handler(turn, fact, body)

@@ -67,7 +67,7 @@ def accept(turn: Turn, fact: Fact, job_id: str, spec: Spec, array: str = "") -> 
             spec=spec,
             submitted_ms=fact.appended_ms,
             submitted_at=f"{fact.topic}-{fact.partition}-{fact.offset}",
-            actor=fact.event.envelope.actor if fact.event is not None else "",
+            actor=fact.actor,
             array=array,
         )
     )
@@ -221,7 +221,7 @@ def cancel_requested(turn: Turn, fact: Fact, body: f.JobCancelRequested) -> None
     fresh = [job for job in jobs if not job.final]
     if jobs and not fresh:
         turn.refuse(fact, Refusal.DUPLICATE)
-    by = fact.event.envelope.actor if fact.event is not None else ""
+    by = fact.actor
     for job in fresh:
         if job.id not in turn.state.jobs:
             continue
@@ -237,7 +237,7 @@ def priority_requested(turn: Turn, fact: Fact, body: f.JobPriorityChangeRequeste
     changed = [job for job in jobs if job.job_class is not body.job_class]
     if jobs and not changed:
         turn.refuse(fact, Refusal.ALREADY_SO)
-    by = fact.event.envelope.actor if fact.event is not None else ""
+    by = fact.actor
     for job in changed:
         turn.decide(d.PriorityChanged(job=job.id, job_class=body.job_class, by=by))
 
@@ -248,7 +248,7 @@ def hold_requested(turn: Turn, fact: Fact, body: f.JobHoldRequested) -> None:
     changed = [job for job in jobs if not job.held_by]
     if jobs and not changed:
         turn.refuse(fact, Refusal.ALREADY_SO)
-    by = fact.event.envelope.actor if fact.event is not None else ""
+    by = fact.actor
     for job in changed:
         turn.decide(d.JobHeld(job=job.id, by=by or "unknown", why=body.why))
         if job.id in turn.state.reservations:
@@ -261,7 +261,7 @@ def hold_released(turn: Turn, fact: Fact, body: f.JobHoldReleased) -> None:
     changed = [job for job in jobs if job.held_by]
     if jobs and not changed:
         turn.refuse(fact, Refusal.ALREADY_SO)
-    by = fact.event.envelope.actor if fact.event is not None else ""
+    by = fact.actor
     for job in changed:
         turn.decide(d.JobReleased(job=job.id, by=by))
 
