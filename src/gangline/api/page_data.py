@@ -397,8 +397,10 @@ def _window(moment: Moment, hours: float) -> tuple[int, int]:
 def usage(
     request: Request, views: OpenPage, _: Caller, moment: Now, hours: Hours = 168
 ) -> Response:
-    """GPU-time by account before the moment, in about two hundred steps."""
+    """GPU-time by account before the moment, in about two hundred steps; none before the first."""
     from_ms, to_ms = _window(moment, hours)
+    (span,) = views.page("span")
+    from_ms = max(from_ms, span["from_ms"] or from_ms)
     step_s = max(300, round(hours * 3600 / 200 / 300) * 300)
     rows = views.utilization(from_ms=from_ms, to_ms=to_ms, step_s=step_s)
     step_ms = step_s * 1000

@@ -35,7 +35,7 @@ export function layers(found) {
     ),
   );
   return {
-    times: times.map((from) => from / 1000),
+    times: times.map((from) => Math.max(from, found.from_ms) / 1000),
     layers: CAUSES.map(([, accounts]) =>
       times.map(
         (from, i) =>
@@ -45,9 +45,16 @@ export function layers(found) {
   };
 }
 
-/** Draw use by cause, stacked; read: called with the index under the pointer, or null. */
+/**
+ * Draw use by cause, stacked; read: called with the index under the pointer, or null.
+ *
+ * The last step is drawn to its end: a cell that is minutes old has no other.
+ */
 export function stacked(place, found, read) {
   const made = layers(found);
+  const last = made.times.length - 1;
+  const closes = Math.min(made.times[last] + found.step_s, found.to_ms / 1000);
+  const end = Math.max(made.times[last] + 1, closes);
   const sums = made.layers.reduce((stack, layer) => {
     const below = stack[stack.length - 1];
     stack.push(layer.map((value, i) => value + (below ? below[i] : 0)));
@@ -61,6 +68,7 @@ export function stacked(place, found, read) {
     font: `${window.innerWidth >= WALL ? 15 : 11}px Inter, sans-serif`,
   };
   const counts = (_, ticks) => ticks.map(num);
+  const under = (index) => (index === null || index === undefined ? null : Math.min(index, last));
   const options = {
     width: Math.max(200, place.clientWidth),
     height: 220,
@@ -83,10 +91,11 @@ export function stacked(place, found, read) {
         points: { show: false },
       })),
     ],
-    hooks: { setCursor: [(plot) => read(plot.cursor.idx ?? null, made)] },
+    hooks: { setCursor: [(plot) => read(under(plot.cursor.idx), made)] },
   };
   place.replaceChildren();
-  const plot = new window.uPlot(options, [made.times, ...order.map((i) => sums[i])], place);
+  const drawn = order.map((i) => [...sums[i], sums[i][last]]);
+  const plot = new window.uPlot(options, [[...made.times, end], ...drawn], place);
   plot.root.setAttribute("role", "img");
   plot.root.setAttribute("aria-label", "GPUs by cause over time; the table below says the same");
   return { plot, made };
