@@ -13,7 +13,7 @@ from gangline.events import codec
 from gangline.events.log import Position, Topic
 from gangline.events.memory import MemoryLog
 from gangline.events.reading import from_the_start, read_to_ends
-from gangline.projections.queries import QueryError, ViewsUnreachableError
+from gangline.projections.queries import ViewsUnreachableError, no_such_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,6 +39,8 @@ class FakeViews:
         self, view: str, *, where: Mapping[str, object], after: str, limit: int
     ) -> Sequence[Row]:
         """Rows that are equal where asked, keyed by their index."""
+        if after and not after.isdecimal():
+            raise no_such_key("after", after)
         rows = [{"key": str(i), **row} for i, row in enumerate(self.tables.get(view, []))]
         first = int(after) + 1 if after else 0
         return [r for r in rows[first:] if all(r.get(k) == v for k, v in where.items())][:limit]
@@ -47,7 +49,7 @@ class FakeViews:
         """Rows of `made`, keyed by their index."""
         rows = [{"key": str(i), **row} for i, row in enumerate(self.made)]
         if after and not after.isdecimal():
-            raise QueryError(f"no decision has the key {after!r}")
+            raise no_such_key("after", after)
         first = int(after) + 1 if after else 0
         return [r for r in rows[first:] if job in ("", r["job"])][:limit]
 

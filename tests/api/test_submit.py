@@ -137,11 +137,11 @@ def test_the_same_key_for_another_job_is_a_conflict(world: World) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"gpus": 0}, "gpus: must be greater than or equal to 1, not 0"),
-        ({"gpus": -8}, "gpus: must be greater than or equal to 1, not -8"),
-        ({"gpus": "8"}, "gpus: must be a valid integer, not '8'"),
-        ({"gpus": 1.5}, "gpus: must be a valid integer, not 1.5"),
-        ({"gpus": True}, "gpus: must be a valid integer, not True"),
+        ({"gpus": 0}, "gpus: this is at least 1, not 0"),
+        ({"gpus": -8}, "gpus: this is at least 1, not -8"),
+        ({"gpus": "8"}, "gpus: this is a whole number, not '8'"),
+        ({"gpus": 1.5}, "gpus: this is a whole number, not 1.5"),
+        ({"gpus": True}, "gpus: this is a whole number, not True"),
         ({"gpus_per_node": 3}, "body: gpus (8) is not a multiple of gpus_per_node (3)"),
         ({"gpu_per_node": 8}, "gpu_per_node: there is no such field; did you mean gpus_per_node?"),
         ({"team": ""}, "team: a name has at least one character"),
@@ -155,12 +155,12 @@ def test_the_same_key_for_another_job_is_a_conflict(world: World) -> None:
         ({"limit": "0s"}, "limit: this is more than 0"),
         ({"limit": -1}, "limit: a duration is not negative, like -1"),
         ({"topology": "required"}, "topology: a topology is any, preferred:LEVEL or required:"),
-        ({"priority": "top"}, "priority: must be 'low', 'normal', 'high' or 'urgent', not 'top'"),
+        ({"priority": "top"}, "priority: this is low, normal, high or urgent, not 'top'"),
         ({"preemptible": "maybe"}, "preemptible: this is yes or no"),
         ({"command": []}, "command"),
         ({"command": ["a\0b"]}, "body: command, env and workdir hold no NUL"),
         ({"env": {"A": "\ud800"}}, "body: command, env and workdir hold no NUL and no half"),
-        ({"env": {"A\n\x1b[31m": "1"}}, "'env.A\\n\\x1b[31m.[key]': a name has printing"),
+        ({"env": {"A\n\x1b[31m": "1"}}, "'env.A\\n\\x1b[31m': a name has printing"),
         ({"env": {"A=B": "1"}}, "body: the name of a variable has no ="),
         ({"runtime": "10m"}, "body: runtime and exits_after are for jobs without a command"),
         (
@@ -251,7 +251,7 @@ def test_an_unknown_class_and_an_empty_name_are_said_to_be_so(world: World) -> N
     nameless = world.client.get("/v1/jobs/", follow_redirects=False)
 
     assert wrong.status_code == 422
-    assert wrong.json()["detail"].startswith("priority: must be 'low', 'normal', 'high' or")
+    assert wrong.json()["detail"].startswith("priority: this is low, normal, high or")
     assert (nameless.status_code, nameless.json()["detail"]) == (404, "GET /v1/jobs/: Not Found")
 
 

@@ -121,7 +121,7 @@ def test_a_team_is_set_by_a_fact(shell: Shell) -> None:
     [
         ("job nothing", 3, "gangline: there is no job nothing"),
         ("cordon n9", 3, "gangline: there is no node n9"),
-        ("submit --team a --gpus 0", 2, "gangline: gpus: must be greater than or equal to 1"),
+        ("submit --team a --gpus 0", 2, "gangline: gpus: this is at least 1"),
         ("submit --team a --gpu 1", 2, "there is no option --gpu; did you mean --gpus?"),
         ("submit --gpus 1", 2, "gangline submit: Missing option '--team'"),
         ("submit --team a --gpus 1 -e A", 2, "'A' is not KEY=VALUE"),

@@ -204,9 +204,9 @@ def test_numbers_for_metrics_are_those_of_the_views(desk: Desk, views: Views) ->
             {"view": "jobs", "where": {"colour": "red"}},
             "jobs cannot be asked for by colour; only by team",
         ),
-        ({"view": "jobs", "after": "x"}, "no row has the key 'x'"),
-        ({"view": "jobs", "after": "x:y"}, "no row has a key with 'x'"),
-        ({"view": "jobs", "limit": 0}, "a limit is at least 1, not 0"),
+        ({"view": "jobs", "after": "x"}, "after: no list goes on at 'x'"),
+        ({"view": "jobs", "after": "x:y"}, "after: no list goes on at 'x'"),
+        ({"view": "jobs", "limit": 0}, "limit: this is at least 1, not 0"),
     ],
 )
 def test_a_wrong_question_is_answered_by_what_would_be_right(

@@ -28,6 +28,7 @@ from gangline.api import (
 )
 from gangline.api.guard import Guard
 from gangline.api.metrics import Measured, Metrics
+from gangline.api.mistakes import invalid, mistakes
 from gangline.api.problems import ProblemError, slug_of_status
 from gangline.api.publisher import Publisher
 from gangline.api.query import only_known
@@ -125,11 +126,7 @@ def _answer_problems(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     def of_parameters(_: Request, error: RequestValidationError) -> Response:
-        errors = [
-            {"field": ".".join(map(str, e["loc"])), "detail": _detail(e)} for e in error.errors()
-        ]
-        detail = "; ".join(f"{e['field']}: {e['detail']}" for e in errors[:3])
-        return ProblemError("invalid", detail, errors=errors).response()
+        return invalid(mistakes(error.errors())).response()
 
     @app.exception_handler(HTTPException)
     def of_framework(request: Request, error: HTTPException) -> Response:
@@ -143,8 +140,3 @@ def _answer_problems(app: FastAPI) -> None:
     def of_mistakes(request: Request, error: Exception) -> Response:
         _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
         return ProblemError("internal", "this is our mistake; the API's log says more").response()
-
-
-def _detail(error: Any) -> str:  # noqa: ANN401 - pydantic's own dictionary
-    context = error.get("ctx", {}).get("error")
-    return str(context or error["msg"])[:300]

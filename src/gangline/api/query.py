@@ -6,6 +6,7 @@ from fastapi import Request
 from fastapi.dependencies.models import Dependant
 
 from gangline.api.jobs import Caller
+from gangline.api.mistakes import printable
 from gangline.api.nearest import nearest
 from gangline.api.problems import ProblemError
 
@@ -18,12 +19,13 @@ async def only_known(request: Request, _: Caller) -> None:
     """
     known = list(_names(request.scope["route"].dependant))
     for name in request.query_params:
+        shown = printable(name, most=60) or "an empty name"
         if name not in known:
             raise ProblemError(
-                "invalid", f"query.{name[:60]!a}: there is no such parameter{nearest(name, known)}"
+                "invalid", f"{shown}: there is no such parameter{nearest(name, known)}"
             )
         if len(request.query_params.getlist(name)) > 1:
-            raise ProblemError("invalid", f"query.{name}: it is given twice")
+            raise ProblemError("invalid", f"{shown}: it is given twice")
 
 
 def _names(dependant: Dependant) -> Iterator[str]:

@@ -102,17 +102,17 @@ def window_of(
 ) -> Window:
     """A window from its ends: `2026-11-30T12:00:00Z`, or `24h` for so long ago."""
     now_ms = time.time_ns() // 1_000_000
-    window = Window(_moment(since, now_ms), _moment(until, now_ms))
+    window = Window(_moment("since", since, now_ms), _moment("until", until, now_ms))
     if window.from_ms >= window.to_ms:
         raise ProblemError("invalid", "since: it is before until")
     return window
 
 
-def _moment(text: str, now_ms: int) -> int:
+def _moment(name: str, text: str, now_ms: int) -> int:
     try:
         return parse_at_ms(text, now_ms=now_ms)
     except ValueError as error:
-        raise ProblemError("invalid", str(error)) from error
+        raise ProblemError("invalid", f"{name}: {error}") from error
 
 
 WindowOf = Annotated[Window, Depends(window_of)]
@@ -267,7 +267,7 @@ def decisions(
 @router.get("/facts/{position}")
 def fact(position: Annotated[str, Path(max_length=100)], views: OpenViews, _: Caller) -> Row:
     """What became of a fact of late, by its position: whether the scheduler refused it, and why."""
-    place = parse_position(position)
+    place = parse_position("position", position)
     if not views.contains(place):
         raise ProblemError("not-yet", f"the views have not reached {place} yet")
     refusal = views.refusal(place)

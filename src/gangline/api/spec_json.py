@@ -24,8 +24,8 @@ from pydantic import (
 )
 
 from gangline.api.durations import parse_ms
+from gangline.api.mistakes import invalid, mistakes
 from gangline.api.names import Name, Text
-from gangline.api.nearest import nearest
 from gangline.api.problems import ProblemError
 from gangline.events import spec as words
 
@@ -249,38 +249,11 @@ def checked(model: type[Model], value: object) -> Model:
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        raise invalid(error, known=list(model.model_fields)) from error
+        found = error.errors(include_url=False)
+        raise invalid(mistakes(found, value=value, known=list(model.model_fields))) from error
 
 
 async def optional_body(request: Request, model: type[Model]) -> Model:
     """A request's body as a model; one that is missing is an empty object."""
     body = await request.body()
     return checked(model, parse_body(body) if body.strip() else {})
-
-
-def invalid(error: ValidationError, *, known: list[str]) -> ProblemError:
-    """The problem of a failed validation: the first mistake as one line, all of them as a list."""
-    errors = [
-        {"field": _printable(".".join(map(str, e["loc"]))) or "body", "detail": _words(e, known)}
-        for e in error.errors(include_url=False)
-    ]
-    first = errors[0]
-    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    return ProblemError("invalid", f"{first['field']}: {first['detail']}{more}", errors=errors)
-
-
-def _printable(text: str) -> str:
-    """A text in one line, and harmless to a terminal."""
-    return text[:200] if text.isprintable() else ascii(text[:200])
-
-
-def _words(error: Any, known: list[str]) -> str:  # noqa: ANN401 - pydantic's own dictionary
-    """What is wrong, and what would be right, in plain words."""
-    kind, shown = error["type"], repr(error["input"])[:60]
-    if kind == "extra_forbidden":
-        return f"there is no such field{nearest(str(error['loc'][-1]), known)}"
-    if kind == "missing":
-        return "this field is required"
-    if kind in ("value_error", "assertion_error"):
-        return str(error["ctx"]["error"])
-    return f"{error['msg'].removeprefix('Input ').replace('should be', 'must be')}, not {shown}"

@@ -87,17 +87,17 @@ class Views(Protocol):
         ...
 
 
-def parse_position(text: str) -> Position:
-    """A position from a query or header, or an `invalid` problem."""
+def parse_position(name: str, text: str) -> Position:
+    """A position from a query or path, or an `invalid` problem. name: of the parameter."""
     try:
         position = Position.parse(text[:_MOST_TEXT])
     except ValueError as error:
-        raise ProblemError("invalid", f"position: {error}") from error
+        raise ProblemError("invalid", f"{name}: {error}") from error
     if position.topic not in set(Topic):
         hint = nearest(position.topic, list(Topic))
-        raise ProblemError("invalid", f"position: there is no topic {position.topic!a}{hint}")
+        raise ProblemError("invalid", f"{name}: there is no topic {position.topic!a}{hint}")
     if position.offset > _MOST_OFFSET or position.partition > _MOST_OFFSET:
-        raise ProblemError("invalid", f"position: no log is so long as {text[:_MOST_TEXT]}")
+        raise ProblemError("invalid", f"{name}: no log is so long as {text[:_MOST_TEXT]}")
     return position
 
 
@@ -116,7 +116,7 @@ async def read_your_writes(
     """Dependency of every read: wait until the views contain a position that a write returned."""
     if not min_position:
         return
-    position = parse_position(min_position)
+    position = parse_position("min_position", min_position)
     views: Views = request.app.state.views
     deadline = time.monotonic() + request.app.state.settings.wait_s
     pause_s = _POLL_S

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gangline.events.log import Position
 from gangline.events.named_sql import load_sql
-from gangline.projections.queries import QueryError, Row, Views
+from gangline.projections.queries import QueryError, Row, Views, no_such_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +47,7 @@ class PageViews(Views):
         """
         moment, _, job = after.partition(":")
         if after and not moment.isdecimal():
-            raise QueryError(f"no row has the key {after[:200]!r}; pass the `key` of the last row")
+            raise no_such_key("after", after)
         wanted = dict.fromkeys(("states", "team")) | filters
         wanted |= {"after_ms": int(moment) if after else None, "after_job": job, "limit": limit}
         names = self._names(text, **wanted) if text else None
@@ -81,5 +81,5 @@ def _before(key: str) -> tuple[int, int]:
     try:
         offset = Position.parse(text).offset
     except ValueError as error:
-        raise QueryError(str(error)) from error
+        raise QueryError(f"before: {error}") from error
     return offset, int(item) if item.isdecimal() else _MOST_ITEM

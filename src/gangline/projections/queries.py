@@ -233,7 +233,7 @@ class Views:
             message = "the database has no views yet; `gangline projector` makes them"
             raise ViewsUnreachableError(message) from error
         except psycopg.DataError as error:
-            raise QueryError(_one_line(error)) from error
+            raise QueryError(f"the views cannot be asked for this: {_one_line(error)}") from error
 
     def _one(self, statement: str, **parameters: object) -> Row | None:
         rows = self._all(statement, **parameters)
@@ -246,8 +246,13 @@ def _one_line(error: Exception) -> str:
 
 def _bounded(limit: int) -> int:
     if limit < 1:
-        raise QueryError(f"a limit is at least 1, not {limit}")
+        raise QueryError(f"limit: this is at least 1, not {limit}")
     return min(limit, _MAX_LIMIT)
+
+
+def no_such_key(name: str, key: str) -> QueryError:
+    """What is wrong with a place in a list that is none. name: of the parameter."""
+    return QueryError(f"{name}: no list goes on at {key[:60]!r}; pass the `next` that it gave")
 
 
 def _after(key: str, after: str) -> dict[str, object]:
@@ -257,7 +262,7 @@ def _after(key: str, after: str) -> dict[str, object]:
         return {f"after_{field}": None for field in fields}
     values = after.split(":", len(fields) - 1)
     if len(values) != len(fields):
-        raise QueryError(f"no row has the key {after[:200]!r}; pass the `key` of the last row")
+        raise no_such_key("after", after)
     pairs = zip(fields, values, strict=True)
     return {f"after_{field}": _key_part(field, value) for field, value in pairs}
 
@@ -266,7 +271,7 @@ def _key_part(field: str, value: str) -> object:
     if field == "name":
         return value
     if not value.isdecimal():
-        raise QueryError(f"no row has a key with {value[:200]!r}; pass the `key` of the last row")
+        raise no_such_key("after", value)
     return int(value)
 
 
@@ -278,7 +283,7 @@ def _after_decision(after: str) -> tuple[int, int]:
     try:
         position = Position.parse(text)
     except ValueError as error:
-        raise QueryError(str(error)) from error
+        raise QueryError(f"after: {error}") from error
     if position.topic != Topic.DECISIONS or (dot and not item.isdecimal()):
-        raise QueryError(f"decisions come after a position of decisions, not after {after[:200]!r}")
+        raise QueryError(f"after: this is a position of decisions, not {after[:60]!r}")
     return position.offset, int(item) if dot else 2**31 - 1
