@@ -275,7 +275,8 @@ class ReservationPlanned:
 class ReservationReleased:
     """Room is kept no longer.
 
-    Why: `started`, `cancelled`, `fault`, `expired`, `changed`, `held`.
+    Why: `started`, `cancelled`, `fault`, `withdrawn`, `overtaken` (by an urgent job), `expired`,
+    `changed`, `held`.
     """
 
     job: str

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from gangline.events.decisions import GangPreempted, ReservationReleased
     from gangline.replay.model import Model, ModelJob
 
-SETTLED = ("started", "cancelled", "held", "fault", "withdrawn")
+SETTLED = ("started", "cancelled", "held", "fault", "withdrawn", "overtaken")
 """Why room that victims made may be let go."""
 
 

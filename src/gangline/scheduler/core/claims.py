@@ -11,6 +11,7 @@ from gangline.events.spec import JobClass
 from gangline.scheduler.core import quota
 from gangline.scheduler.core.assumed import grace_ms, run_ms
 from gangline.scheduler.core.entities import Job, Reservation
+from gangline.scheduler.core.fit import shape_of
 from gangline.scheduler.core.fleet import Shape, bits, take_bits
 from gangline.scheduler.core.keeping import ends_ms
 from gangline.scheduler.core.order import Order
@@ -102,8 +103,8 @@ def _evict(turn: Turn, job: Job, choice: Choice) -> None:
 
 
 def settle(turn: Turn) -> list[Reservation]:
-    """Claims that are complete and may start; those whose place was broken are let go."""
-    ready = []
+    """Claims that are complete and may start; those that were broken or overtaken are let go."""
+    ready: list[Reservation] = []
     for reservation in list(turn.state.reservations.values()):
         if reservation.kind != "claim" or reservation.victims:
             continue
@@ -112,7 +113,60 @@ def settle(turn: Turn) -> list[Reservation]:
             ready.append(reservation)
         elif verdict != "wait":
             turn.decide(d.ReservationReleased(job=reservation.job, why=verdict))
-    return ready
+    overtaken = _overtaken(turn, ready)
+    for reservation in overtaken:
+        turn.decide(d.ReservationReleased(job=reservation.job, why="overtaken"))
+    return [reservation for reservation in ready if reservation not in overtaken]
+
+
+def _overtaken(turn: Turn, ready: list[Reservation]) -> list[Reservation]:
+    """Claims whose jobs an urgent one that waits would evict as soon as they had started.
+
+    Those that are last in order, until it fits. One urgent job at a time: the others come when the
+    next claim is complete, or evict.
+    """
+    state = turn.state
+    order = Order(state, turn.now_ms)
+    given = [r for r in ready if _may_go(state.jobs[r.job])]
+    given.sort(key=lambda r: order.key(state.jobs[r.job]), reverse=True)
+    waiting = _urgent(state) if given else []
+    for urgent in sorted(waiting, key=order.key):
+        tree, shape = state.tree_for(shape_of(urgent).selector), shape_of(urgent)
+        if quota.barrier(state, urgent.spec) is None and not tree.fits(shape):
+            for many in range(1, len(given) + 1):
+                if _fits_with(state, shape, given[:many]):
+                    return given[:many]
+    return []
+
+
+def _may_go(job: Job) -> bool:
+    return job.spec.preemptible and job.job_class < JobClass.URGENT
+
+
+def _urgent(state: State) -> list[Job]:
+    """The first of each group of urgent jobs for which nobody leaves."""
+    heads = (members[0][2] for members in state.groups.values())
+    return [j for j in heads if j.job_class is JobClass.URGENT and not _claims(state, j)]
+
+
+def _claims(state: State, job: Job) -> bool:
+    plan = state.reservations.get(job.id)
+    return plan is not None and plan.kind == "claim"
+
+
+def _fits_with(state: State, shape: Shape, claims: list[Reservation]) -> bool:
+    """Whether a gang would fit if it could have what claims hold."""
+    tree = state.tree_for(shape.selector)
+    before: dict[str, int] = {}
+    for seat in (seat for claim in claims for seat in claim.seats):
+        if seat.node in tree.counted:
+            now = tree.counted[seat.node]
+            before.setdefault(seat.node, now)
+            tree.count(state.nodes[seat.node], now + seat.held.bit_count())
+    fits = tree.fits(shape)
+    for name, free in before.items():
+        tree.count(state.nodes[name], free)
+    return fits
 
 
 def _verdict(state: State, reservation: Reservation) -> str:
