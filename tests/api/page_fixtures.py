@@ -43,3 +43,8 @@ def go(page: Page, url: str) -> None:
     """Open an address and wait until its part is there."""
     page.goto(url)
     page.locator("body[data-ready]").wait_for()
+
+
+def thin(number: int) -> str:
+    """A number as the page writes it."""
+    return f"{number:,}".replace(",", "\u202f")

@@ -15,7 +15,7 @@ from gangline.events.postgres_log import PostgresLog
 from gangline.projections.migrations import migrate
 from gangline.replay.history import LogSource
 from gangline.replay.timetravel import When, state_at
-from tests.api.page_fixtures import HOUR_MS, PAGES, address, cell, chromium, go
+from tests.api.page_fixtures import HOUR_MS, PAGES, address, cell, chromium, go, thin
 from tests.support.browser import page_of, violations
 from tests.support.page_cell import PageCell, serve
 
@@ -74,7 +74,8 @@ def test_the_overview_says_who_uses_the_fleet(page: Page, cell: PageCell, addres
     go(page, address)
 
     held = plain["fleet"]["held"]
-    page.get_by_text(f"{held:,} of {plain['nodes'][0]['gpus'] * len(plain['nodes']):,}").wait_for()
+    all_gpus = plain["nodes"][0]["gpus"] * len(plain["nodes"])
+    page.get_by_text(f"{thin(held)} of {thin(all_gpus)}").wait_for()
     for team in plain["teams"]:
         label = f"{team['team']}: {team['used']} GPUs used of {team['guaranteed']} guaranteed, "
         page.get_by_role("img", name=f"{label}{team['borrowed']} borrowed").wait_for()
@@ -160,7 +161,7 @@ def test_the_slider_stops_the_feed_and_says_so(page: Page, cell: PageCell, addre
 
     page.get_by_text("The live feed is paused.").wait_for()
     page.get_by_text("paused in the past").wait_for()
-    page.locator(".tiles").get_by_text(f"{plain['fleet']['held']:,} of").wait_for()
+    page.locator(".tiles").get_by_text(f"{thin(plain['fleet']['held'])} of").wait_for()
     page.get_by_role("button", name="Live").click()
     expect(page.locator("#past")).to_be_hidden()
 
@@ -255,14 +256,14 @@ def test_a_node_is_cordoned_and_drained(page: Page, cell: PageCell, address: str
 
 
 def test_whoever_has_a_token_signs_in(chromium: Browser, cell: PageCell, tmp_path: Path) -> None:
-    """A wrong one does not come in; who may only read sees why actions are shut."""
+    """A wrong one is refused in words; who may only read sees why actions are shut."""
     path = tmp_path / "tokens.json"
     text = tokens.create(path, "me", role=Role.AUDIT)
     with cell.serve(tokens=path) as url, page_of(chromium) as (opened, _):
         opened.goto(f"{url}/nodes/{cell.hostile_node}")
         opened.get_by_label("Token").fill("gl_me_wrong")
         opened.get_by_role("button", name="Sign in").click()
-        opened.get_by_text("This token does not come in.").wait_for()
+        opened.get_by_text("This token is not known here").wait_for()
         opened.get_by_label("Token").fill(text)
         opened.get_by_role("button", name="Sign in").click()
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -24,7 +26,7 @@ from gangline.events.spec import Spec
 from gangline.projections.migrations import migrate
 from gangline.projections.models import all_models
 from gangline.projections.page_queries import PageViews
-from gangline.projections.projector import Pace, Session
+from gangline.projections.projector import Pace, Session, run
 from gangline.replay.demo_cell import DemoCell
 from gangline.replay.demo_story import Size
 from tests.support.api import listening
@@ -78,14 +80,32 @@ class PageCell:
 
 
 @contextmanager
-def serve(database: str, *, tokens: Path | None = None) -> Iterator[str]:
+def serve(
+    database: str, *, tokens: Path | None = None, history_until_ms: int = 0
+) -> Iterator[str]:
     """An API over the log and the views of a database, on a free port."""
     log, views = PostgresLog(database, "main"), PageViews(database, "main")
-    app = create_app(Settings(cell="main", tokens=tokens), log=log, views=views)
+    settings = Settings(cell="main", tokens=tokens, history_until_ms=history_until_ms)
+    app = create_app(settings, log=log, views=views)
     # Streams are open for ever; they are cut at the end.
     config = uvicorn.Config(app, port=0, log_level="critical", timeout_graceful_shutdown=1)
     with listening(config) as url:
         yield url
+
+
+@contextmanager
+def _projector(url: str) -> Iterator[None]:
+    """Somebody who looks into the log, as every cell has; the page says where nobody does."""
+    stop = threading.Event()
+    log = PostgresLog(url, "main")
+    with ThreadPoolExecutor(1) as beside:
+        done = beside.submit(run, log, url, "main", stop)
+        try:
+            yield
+        finally:
+            stop.set()
+            done.result()
+            log.close()
 
 
 @contextmanager
@@ -108,7 +128,8 @@ def page_cell(server: str, *, size: Size = SMALL) -> Iterator[PageCell]:
         cell.hand_on()
         made = PageCell(url, cell, log, now_ms, node)
         made.catch_up()
-        yield made
+        with _projector(url):
+            yield made
     finally:
         loader.close()
         log.close()

@@ -108,12 +108,20 @@ def timeline(
     _: Caller,
     steps: Annotated[int, Query(ge=10, le=600)] = 240,
 ) -> Response:
-    """From when to when there is a past, and where in it much happened."""
+    """From when to when there is a past, where in it much happened, and how far the views are."""
     past.prepare()
     (span,) = views.page("span")
     activity: Activity = request.app.state.activity
     bars = activity.bars(views, span, steps)
-    return _answer(request, {**span, "now_ms": now(), "steps": steps, "bars": bars})
+    found = {"steps": steps, "bars": bars, "views": _standing(request, views)}
+    return _answer(request, {**span, "now_ms": now(), **found})
+
+
+def _standing(request: Request, views: PageViews) -> dict[str, Any]:
+    """How far the views are; `making`: the past that a demo begins with is not whole yet."""
+    found = shapes.standing(views.lag())
+    until_ms: int = request.app.state.settings.history_until_ms
+    return {**found, "making": (found["at_ms"] or 0) < until_ms}
 
 
 @router.get("/step")
@@ -247,7 +255,7 @@ def job(request: Request, job: Name, views: OpenPage, _: Caller, moment: Now) ->
     until = moment.until_ms
     attempts = [shown(r) for r in views.rows("attempts", where={"job": job}, after="", limit=1_000)]
     waits = list(views.page("waits_of", job=job))
-    feed = list(views.feed(before="", limit=500, at_ms=until, job=job))
+    feed = shapes.told_ties(views.feed(before="", limit=500, at_ms=until, job=job))
     nodes = sorted({seat["node"] for each in attempts for seat in each["seats"]})
     since_ms = int(row["submitted_ms"])
     faults = list(views.page("faults_near", nodes=nodes, from_ms=since_ms))
@@ -357,7 +365,7 @@ def node(request: Request, node: Name, views: OpenPage, _: Caller, moment: Now) 
         for each in views.rows("faults", where={"node": node}, after="", limit=500)
         if until is None or each["from_ms"] <= until
     ]
-    feed = views.feed(before="", limit=300, at_ms=until, node=node)
+    feed = shapes.told_ties(views.feed(before="", limit=300, at_ms=until, node=node))
     body = {"at_ms": moment.at_ms, "node": row, "faults": faults, "decisions": feed}
     return _answer(request, body)
 
@@ -386,7 +394,8 @@ def decisions(  # noqa: PLR0913, PLR0917 - parameters of a route
         team=team or None,
     )
     following = rows[-1]["key"] if len(rows) == limit else None
-    return _answer(request, {"at_ms": moment.at_ms, "items": rows, "next": following})
+    items = shapes.told_ties(rows)
+    return _answer(request, {"at_ms": moment.at_ms, "items": items, "next": following})
 
 
 def _window(moment: Moment, hours: float) -> tuple[int, int]:

@@ -14,6 +14,9 @@ from datetime import datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
+from gangline.api.durations import show_ms
+from gangline.replay.ties import cost_in_words, order_in_words
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -290,3 +293,30 @@ def told(rows: Iterable[Row], story: Iterable[Mapping[str, Any]]) -> list[Row]:
     """Nodes of a past moment with what was known of their condition then."""
     found = conditions(story)
     return [{**row, "bad": len(row["bad"]), **found.get(row["node"], _UNTOLD)} for row in rows]
+
+
+def told_ties(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
+    """Decisions, each with what broke its tie in words; the key itself stays in the certificate."""
+    return [{**row, "tie": _tie(row)} for row in rows]
+
+
+def _tie(row: Mapping[str, Any]) -> str:
+    tie = str(row["detail"].get("certificate", {}).get("tie") or "")
+    if not tie:
+        return ""
+    if row["kind"] == "GangPreempted":
+        return f"cost: {cost_in_words(tie, duration=show_ms)}"
+    return f"order: {order_in_words(tie)}"
+
+
+def standing(rows: Iterable[Mapping[str, Any]]) -> Row:
+    """How far the views are, the one that is furthest back; from the rows of `projection`."""
+    views = list(rows)
+    stuck = [f"{row['view']}: {row['problem']}" for row in views if row["problem"]]
+    return {
+        "at_ms": min((ms_of(row["as_of"]) or 0 for row in views), default=0) or None,
+        "lag_s": max((float(row["lag_s"]) for row in views), default=0.0),
+        "lag_events": max((int(row["lag_events"]) for row in views), default=0),
+        "looked_ms": max((ms_of(row["checked_at"]) or 0 for row in views), default=0),
+        "problem": stuck[0] if stuck else "",
+    }

@@ -31,7 +31,8 @@ class Settings:
     of this machine do everything, and then the address must be a loopback one. hosts: further names
     under which browsers reach the API. agent_token: what agents want to see before they show a
     job's output. seal_keys: the folder of keys that seal private parts of specs; None leaves them
-    in clear in the log.
+    in clear in the log. history_until_ms: a past up to this moment is being made, as the demo does;
+    the page says so until the views have it.
     """
 
     bus: str = ""
@@ -49,6 +50,7 @@ class Settings:
     reads: RateLimit = RateLimit(per_second=500, burst=5_000)
     writes: RateLimit = RateLimit(per_second=500, burst=5_000)
     wait_s: float = 10.0
+    history_until_ms: int = 0
 
     def check(self) -> None:
         """Refuse to serve other machines without tokens; `SettingsError`."""

@@ -95,6 +95,7 @@ class _Servers:
         self._folder = folder
         self._port = port
         self.url = f"http://127.0.0.1:{port}"
+        self._history_until_ms = _now_ms()
         self._running: list[Process] = []
 
     def start(self) -> str:
@@ -107,7 +108,12 @@ class _Servers:
         log = PostgresLog(database, CELL)
         log.create_topics()
         log.close()
-        env = {"GANGLINE_BUS": database, "GANGLINE_DATABASE_URL": database, "GANGLINE_CELL": CELL}
+        env = {
+            "GANGLINE_BUS": database,
+            "GANGLINE_DATABASE_URL": database,
+            "GANGLINE_CELL": CELL,
+            "GANGLINE_HISTORY_UNTIL_MS": str(self._history_until_ms),
+        }
         commands = {"projector": ["projector"], "api": ["api", "--port", str(self._port)]}
         for name, words in commands.items():
             process = processes.start(name, words, log=self._log_of(name), env=env)

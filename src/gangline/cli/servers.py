@@ -395,6 +395,14 @@ def _words(text: str) -> tuple[str, ...]:
     envvar="GANGLINE_SEAL_KEYS",
     help="A folder of keys: seal private parts of specs, so that the log holds no secrets.",
 )
+@click.option(
+    "--history-until-ms",
+    type=int,
+    envvar="GANGLINE_HISTORY_UNTIL_MS",
+    default=0,
+    hidden=True,
+    help="A past up to this moment is being made (`gangline demo`); the page says so until then.",
+)
 def command_api(
     *,
     bus: str,

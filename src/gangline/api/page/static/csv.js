@@ -1,6 +1,6 @@
 // Each picture as CSV: rows of texts and numbers, made here from what is drawn.
 
-import { el } from "./words.js";
+import { THIN, el } from "./words.js";
 
 const DANGEROUS = /^[=+\-@\t\r]/;
 
@@ -8,7 +8,8 @@ const DANGEROUS = /^[=+\-@\t\r]/;
 export function field(value) {
   if (value === null || value === undefined) return "";
   if (typeof value === "number") return String(value);
-  const text = DANGEROUS.test(value) ? `'${value}` : String(value);
+  const plain = String(value).replaceAll(THIN, "");
+  const text = DANGEROUS.test(plain) ? `'${plain}` : plain;
   return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 

@@ -6,11 +6,17 @@ export const shown = { at: null, who: null };
 /** The moment that is shown, in milliseconds. */
 export const now = () => shown.at ?? Date.now();
 
+// A line that broke without a word would be waited for without end.
+const PATIENCE_MS = 60_000;
+const UNREACHABLE = "the API cannot be reached; what stands here is what was read last";
+const UNANSWERED = "the API has not answered for a minute; what stands here is what was read last";
+
 /** The JSON of a route; throws an Error with the problem's detail and its status. */
 export async function get(path, options = {}) {
-  const wanted = { headers: { accept: "application/json" }, ...options };
+  const signal = AbortSignal.timeout(PATIENCE_MS);
+  const wanted = { headers: { accept: "application/json" }, signal, ...options };
   const answer = await fetch(path, wanted).catch(() => {
-    throw new Error("the API cannot be reached; what stands here is what was read last");
+    throw new Error(signal.aborted ? UNANSWERED : UNREACHABLE);
   });
   const body = await answer.json().catch(() => null);
   if (answer.ok && body === null) throw new Error("the API's answer broke off");
@@ -52,33 +58,47 @@ export function post(path, body = {}) {
   return get(path, { method: "POST", body: JSON.stringify(body) });
 }
 
-/** Ask for a token where the cell wants one; returns who we are when we are in. */
-export async function signIn(dialog, form, words) {
+/** What is said to somebody whose token did not open the door: theirs to mend, or not. */
+function refusal(error) {
+  if (error.status === 401) return "This token is not known here: mistyped, ended or revoked.";
+  if (error.status) return `The API says: ${error.message}.`;
+  return "The API cannot be reached, so nobody has looked at the token. Try again in a while.";
+}
+
+/**
+ * Who we are, as soon as the API says so; asks for a token where the cell wants one.
+ *
+ * told: called with the error of an answer that says neither, and it is asked again.
+ */
+export async function signIn(dialog, form, words, told) {
+  let signedIn = () => {};
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault(); // or the browser would write the token into the address
+    words.textContent = "";
+    const body = JSON.stringify({ token: new FormData(form).get("token") });
+    await get("/v1/session", { method: "POST", body }).then(
+      () => signedIn(),
+      (error) => {
+        words.textContent = refusal(error);
+      },
+    );
+  });
   for (;;) {
     try {
-      return await get("/v1/session");
+      const who = await get("/v1/session");
+      dialog.close();
+      return who;
     } catch (error) {
-      if (error.status !== 401) return null;
+      if (error.status !== 401) {
+        told(error);
+        await pause(AGAIN_MS / 1000);
+        continue;
+      }
     }
     if (!dialog.open) dialog.showModal();
-    await new Promise((done) =>
-      form.addEventListener(
-        "submit",
-        async (event) => {
-          event.preventDefault();
-          const token = new FormData(form).get("token");
-          const wanted = { method: "POST", body: JSON.stringify({ token }) };
-          await get("/v1/session", wanted).then(
-            () => dialog.close(),
-            () => {
-              words.textContent = "This token does not come in.";
-            },
-          );
-          done();
-        },
-        { once: true },
-      ),
-    );
+    await new Promise((done) => {
+      signedIn = done;
+    });
   }
 }
 

@@ -2,6 +2,7 @@
 
 import { sentence } from "./causes.js";
 import { calmly, follow, now, page, shown, signIn } from "./data.js";
+import * as health from "./health.js";
 import * as decisions from "./page_decisions.js";
 import * as job from "./page_job.js";
 import * as jobs from "./page_jobs.js";
@@ -16,7 +17,7 @@ import { clock, el, inert, panel } from "./words.js";
 const $ = (id) => document.getElementById(id);
 const EVERY_MS = 10_000;
 const CALM_MS = 1_000;
-const LATE_MS = 8_000;
+const BEHIND_MS = 2_000;
 const PAGES = { overview, queue, jobs, teams, nodes, decisions };
 const KEYS = { o: "/", q: "/queue", j: "/jobs", t: "/teams", n: "/nodes", d: "/decisions" };
 
@@ -35,8 +36,6 @@ const nowhere = {
 
 let current = null;
 let seen = "";
-let connected = "connecting";
-let late = false;
 
 /** The address without its part after the hash, which only says where on the page. */
 const address = () => location.pathname + location.search;
@@ -105,22 +104,8 @@ async function enter() {
   const context = { root, name, open, query, setQuery, again: () => refresh() };
   current = part.build(context);
   timebar.draw();
-  status();
+  health.draw();
   await refresh();
-}
-
-/** Work with the API; where it is silent for long, that is said and not taken for quiet. */
-async function watched(work) {
-  const timer = setTimeout(() => {
-    late = true;
-    status();
-  }, LATE_MS);
-  try {
-    return await work();
-  } finally {
-    clearTimeout(timer);
-    late = false;
-  }
 }
 
 async function refresh() {
@@ -128,14 +113,13 @@ async function refresh() {
   const places = () => [...$("page").querySelectorAll(".scroll, .map")];
   const before = places().map((each) => [each.scrollLeft, each.scrollTop]);
   try {
-    await watched(() => mine.refresh());
+    await health.watched(() => mine.refresh());
     const after = places();
     if (mine === current && after.length === before.length) {
       // Only where somebody has scrolled: to put a place anywhere lays out the whole page at once.
       after.forEach((each, i) => before[i].some(Boolean) && each.scrollTo(...before[i]));
     }
     $("fresh").textContent = shown.at === null ? `Read at ${clock(Date.now())}` : "";
-    if (connected === "failed") connected = "live";
     fault("");
   } catch (error) {
     if (mine !== current) return;
@@ -145,7 +129,6 @@ async function refresh() {
     }
     fault(error.message);
   }
-  status();
 }
 
 function fault(words) {
@@ -164,30 +147,28 @@ function fault(words) {
   box.replaceChildren(`${sentence(inert(words))}. `, list);
 }
 
-function status() {
-  const word = late ? "late" : shown.at !== null ? "paused" : connected;
-  $("live").className = word;
-  $("live-text").textContent =
-    {
-      live: "live",
-      dead: "not reachable, trying again",
-      late: "no answer yet, waiting",
-      paused: "paused in the past",
-    }[word] || word;
-}
-
 function travel(at) {
   setQuery({ at });
   shown.at = at;
   timebar.draw();
-  status();
+  health.draw();
   if (current.moved) current.moved();
   refresh();
 }
 
+/** Read again what is live, and what could not be read. */
 const soon = calmly(async () => {
-  if (shown.at === null && !document.hidden) await refresh();
+  if ((shown.at === null || $("trouble")) && !document.hidden) await refresh();
 }, CALM_MS);
+
+/** How far the past goes, and how far behind the views are: where they are, sooner again. */
+let nextMeasure = null;
+const measure = calmly(async () => {
+  // What cannot be reached is said where it is shown.
+  const behind = await timebar.refresh().then(health.know, () => true);
+  clearTimeout(nextMeasure);
+  nextMeasure = setTimeout(measure, behind ? BEHIND_MS : EVERY_MS);
+}, 0);
 
 function listen() {
   document.addEventListener("click", (event) => {
@@ -239,14 +220,17 @@ function keys(event) {
   went = false;
 }
 
-shown.who = await signIn($("sign-in"), $("sign-in-form"), $("sign-in-words"));
+shown.who = await signIn($("sign-in"), $("sign-in-form"), $("sign-in-words"), (error) => {
+  health.connection("dead");
+  fault(error.message);
+});
 listen();
 timebar.begin(travel);
-timebar.refresh().catch(() => {});
+measure();
 await enter();
 document.body.dataset.ready = String(now());
 setInterval(soon, EVERY_MS);
-setInterval(() => timebar.refresh().catch(() => {}), 3 * EVERY_MS);
+document.addEventListener("visibilitychange", soon);
 follow({
   heard: (row) => {
     if (shown.at !== null) return;
@@ -254,8 +238,9 @@ follow({
     soon();
   },
   state: (word) => {
-    connected = word;
-    status();
-    if (word === "live") soon();
+    health.connection(word);
+    if (word !== "live") return;
+    soon();
+    measure();
   },
 });

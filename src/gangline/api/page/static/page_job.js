@@ -8,7 +8,7 @@ import { gantt } from "./gantt.js";
 import { Output } from "./joblog.js";
 import { basis, starts } from "./page_queue.js";
 import { fill } from "./table.js";
-import { certificate, inWords } from "./tell.js";
+import { certificate, inWords, proven } from "./tell.js";
 import {
   ago,
   clock,
@@ -21,6 +21,7 @@ import {
   num,
   panel,
   span,
+  spoken,
   tag,
   teamLink,
   tiles,
@@ -134,7 +135,7 @@ function why(found) {
       "p",
       { class: "why" },
       el("b", {}, `It waits: ${because(queue.reason) || "not decided yet"}.`),
-      queue.reason_text ? `${sentence(queue.reason_text)}.` : "",
+      queue.reason_text ? `${sentence(spoken(queue.reason_text))}.` : "",
       el(
         "span",
         { class: "quiet line" },
@@ -150,7 +151,7 @@ function why(found) {
     "p",
     { class: "why" },
     el("b", {}, `${job.state}: ${because(job.reason)}`),
-    (job.reason_text || "") + nearest,
+    spoken(job.reason_text) + nearest,
   );
 }
 
@@ -282,7 +283,7 @@ function story(parts) {
       };
     }
     const [verb, more] = inWords(row);
-    const proof = certificate(row.detail || {});
+    const proof = certificate(row);
     return { at: millis(row.at), kind: row.kind, verb, more, proof };
   });
   parts.story = [...waits, ...decided].sort((a, b) => b.at - a.at);
@@ -300,7 +301,7 @@ function story(parts) {
         key: "more",
         title: "Detail and certificate",
         words: true,
-        cell: (row) => [row.more || "", row.proof ? el("div", { class: "proof" }, row.proof) : ""],
+        cell: (row) => [row.more || "", ...proven(row.proof || [])],
       },
     ],
     rows: parts.story,
@@ -317,7 +318,7 @@ function story(parts) {
           row.kind,
           row.verb,
           row.more,
-          row.proof,
+          (row.proof || []).join("; "),
         ]),
       })),
     ],

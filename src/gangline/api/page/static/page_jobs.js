@@ -1,8 +1,9 @@
 // All jobs, newest first; at a past moment, those that were there.
 
+import { because } from "./causes.js";
 import { now, page, shown } from "./data.js";
 import { choice, fill, listing, typed } from "./table.js";
-import { el, empty, jobLink, millis, minutes, num, span, tag } from "./words.js";
+import { el, empty, jobLink, millis, minutes, num, span, spoken, tag } from "./words.js";
 
 const STATES = [
   "",
@@ -56,7 +57,7 @@ const COLUMNS = [
     title: "Reason",
     words: true,
     small: true,
-    cell: (row) => row.reason_text || row.reason || "",
+    cell: (row) => spoken(row.reason_text) || because(row.reason),
   },
 ];
 

@@ -3,7 +3,7 @@
 import { Because } from "./causes.js";
 import { now, page } from "./data.js";
 import { choice, fill, listing, typed } from "./table.js";
-import { ago, day, el, empty, jobLink, minutes, num, tag } from "./words.js";
+import { ago, day, el, empty, jobLink, minutes, num, spoken, tag } from "./words.js";
 
 const PAGE = 100;
 const ALL = [
@@ -20,7 +20,7 @@ const ALL = [
     words: true,
     cell: (row) => [
       el("b", {}, `${plain(row.reason)}.`),
-      row.reason_text ? ` ${row.reason_text}` : "",
+      row.reason_text ? ` ${spoken(row.reason_text)}` : "",
     ],
   },
 ];

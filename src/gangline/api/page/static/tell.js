@@ -1,7 +1,7 @@
 // Decisions in words: a verb, and more.
 
-import { because } from "./causes.js";
-import { clock, day, el, gpus, jobLink, nodeLink, span, time } from "./words.js";
+import { because, sentence } from "./causes.js";
+import { clock, day, el, gpus, jobLink, nodeLink, span, spoken, time } from "./words.js";
 
 /** Kinds that say little to people; the feed leaves them out unless they are asked for. */
 export const QUIET = [
@@ -43,7 +43,7 @@ export const GROUPS = {
 
 const WORDS = {
   JobQueued: (d) => ["queued", d.spec ? `${gpus(d.spec.gpus)} for ${d.spec.team}` : ""],
-  JobRejected: (d) => ["rejected", d.text],
+  JobRejected: (d) => ["rejected", spoken(d.text)],
   JobHeld: (d) => ["held", d.why],
   JobReleased: () => ["released", ""],
   JobRequeued: (d) => ["queued again", because(d.cause)],
@@ -66,7 +66,7 @@ const WORDS = {
   TeamChanged: (d) => ["team", `${gpus(d.guaranteed)} guaranteed`],
   MembersReady: (d) => ["ready", few(d.nodes || [])],
   CheckpointRecorded: (d) => ["saved", `${span(d.productive_ms / 1000)} of work`],
-  WaitCauseChanged: (d) => [`waits: ${because(d.cause)}`, d.text],
+  WaitCauseChanged: (d) => [`waits: ${because(d.cause)}`, spoken(d.text)],
   PriorityChanged: () => ["in another class", ""],
   ReservationPlanned: (d) => [
     "has a place kept",
@@ -90,18 +90,28 @@ const few = (names) =>
 
 const seats = (d) => few((d.seats || []).map((seat) => seat.node));
 
+function other(kind, alternative) {
+  if (kind === "JobRejected") return `nearest that could start: ${alternative}`;
+  return alternative.startsWith("no ") ? alternative : `instead of ${alternative}`;
+}
+
 /** What an auditor needs to derive it again: what bound, what broke a tie, what else there was. */
-export function certificate(d) {
-  const { binding, alternative, tie } = d.certificate || {};
-  const none = alternative && alternative.startsWith("no ");
+export function certificate(row) {
+  const { text, certificate: found } = row.detail || {};
+  const { binding, alternative } = found || {};
+  const said = alternative && (text || "").includes(alternative);
   return [
-    binding && `decided by: ${binding}`,
-    alternative && (none ? alternative : `instead of ${alternative}`),
-    tie && `order key ${tie}`,
+    binding && `decided by: ${because(binding)}`,
+    alternative && !said && other(row.kind, alternative),
+    row.tie,
   ]
     .filter(Boolean)
-    .join("; ");
+    .map(spoken);
 }
+
+/** The same as lines under a decision. */
+export const proven = (lines) =>
+  lines.map((words) => el("div", { class: "proof" }, sentence(words)));
 
 /** What a decision says: a verb, and more. */
 export function inWords(row) {
@@ -136,6 +146,5 @@ export function item(row) {
 /** All of a decision: what it says, and its certificate. */
 export function detail(row) {
   const [, more] = inWords(row);
-  const proof = certificate(row.detail || {});
-  return [more || "", proof ? el("div", { class: "proof" }, proof) : ""];
+  return [more || "", ...proven(certificate(row))];
 }

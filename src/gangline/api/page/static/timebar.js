@@ -12,10 +12,11 @@ let moved = () => {};
 /** The end of the line: the clock, as the fleet goes on without decisions too. */
 const end = () => Math.max(line.to_ms || 0, Date.now());
 
-/** Ask again how far the past goes, and what happened in it. */
+/** Ask again how far the past goes, and what happened in it; gives the answer. */
 export async function refresh() {
   line = await get("/page/timeline");
   draw();
+  return line;
 }
 
 /** Listen to everything. changed: called when another moment is to be shown. */

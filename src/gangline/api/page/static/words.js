@@ -39,24 +39,40 @@ function dress(made, attributes, children) {
   return made;
 }
 
-const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
-const tenth = new Intl.NumberFormat("en", { maximumFractionDigits: 1, minimumFractionDigits: 1 });
+/** What stands between thousands: a thin space, that no language takes for a comma or a point. */
+export const THIN = "\u202f";
 
-/** `1,234`. */
+const FORMATS = [0, 1].map(
+  (digits) =>
+    new Intl.NumberFormat("en", { maximumFractionDigits: digits, minimumFractionDigits: digits }),
+);
+
+/** A number as people read it: the one place where numbers are written. */
+const written = (value, digits) => FORMATS[digits].format(value).replaceAll(",", THIN);
+
+/** `1 234`. */
 export const num = (value) =>
-  value === null || value === undefined ? "" : whole.format(Math.round(value) || 0);
+  value === null || value === undefined ? "" : written(Math.round(value) || 0, 0);
+
+// Numbers of the scheduler's sentences; not names that are made of digits, nor what is to be typed.
+const COUNTED =
+  /(?<=\b(?:uses|is|most|needs|with) |\()\d{4,}(?![\w.:=/-])|(?<= |^)\d{4,}(?= (?:GPUs|nodes|more|other|are|may|of|free)\b)/g;
+
+/** The scheduler's words with their numbers as the page writes them. */
+export const spoken = (text) =>
+  text ? text.replace(COUNTED, (digits) => written(BigInt(digits), 0)) : "";
 
 /** `1 GPU`, `8 GPUs`. */
 export const gpus = (count) => (count === 1 ? "1 GPU" : `${num(count)} GPUs`);
 
 /** `93.4 %`. */
 export const percent = (part, all) =>
-  all ? `${tenth.format(Math.round((1000 * part) / all) / 10 || 0)} %` : "–";
+  all ? `${written(Math.round((1000 * part) / all) / 10 || 0, 1)} %` : "–";
 
 /** GPU-milliseconds as GPU-hours. */
 export function gpuHours(ms) {
   const hours = ms / 3600000;
-  return Math.abs(hours) < 10 ? tenth.format(hours) : whole.format(hours);
+  return written(hours, Math.abs(hours) < 10 ? 1 : 0);
 }
 
 /** `1h 30m` of seconds. */
