@@ -80,9 +80,7 @@ class PageCell:
 
 
 @contextmanager
-def serve(
-    database: str, *, tokens: Path | None = None, history_until_ms: int = 0
-) -> Iterator[str]:
+def serve(database: str, *, tokens: Path | None = None, history_until_ms: int = 0) -> Iterator[str]:
     """An API over the log and the views of a database, on a free port."""
     log, views = PostgresLog(database, "main"), PageViews(database, "main")
     settings = Settings(cell="main", tokens=tokens, history_until_ms=history_until_ms)
