@@ -134,6 +134,20 @@ def test_a_ready_member_is_looked_at_again_on_its_published_port() -> None:
     assert check.port == 20_009
 
 
+def test_a_ready_member_at_whose_port_nobody_meets_takes_any() -> None:
+    """On a machine of several agents it may be the port of its own gang by now."""
+    node = Node()
+    second = make.member(nodes=("n1", make.NODE), member=1)
+    node.told(second)
+    node.checked(port=20_009)
+
+    node.restart()
+
+    check = node.actions[-1]
+    assert isinstance(check, core.Check)
+    assert check.port == 0
+
+
 def test_a_restart_does_not_renew_a_lease() -> None:
     """An agent that comes up again and again behind a partition must not keep its writers alive."""
     node = Node()

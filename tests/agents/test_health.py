@@ -175,6 +175,30 @@ def test_a_published_port_is_taken_or_nothing(tmp_path: Path) -> None:
     held.close()
 
 
+def test_only_the_first_member_keeps_a_port(tmp_path: Path) -> None:
+    """Its gang meets there; the others would keep ports from those who need them."""
+    settings = AgentSettings(node="n0", folder=tmp_path, gpus=1, min_free_bytes=0)
+    second = make.member(nodes=("n1", make.NODE), member=1)
+
+    answer, held = look(Check(order=second), settings, address="h")
+
+    assert (answer.problem, answer.port, held) == ("", 0, None)
+
+
+def test_agents_of_one_machine_look_for_ports_in_different_places(tmp_path: Path) -> None:
+    """One that is dead for a moment finds its port free when it is back."""
+    found = set()
+    for node in ("n0", "n1"):
+        settings = AgentSettings(node=node, folder=tmp_path / node, gpus=1, min_free_bytes=0)
+        settings.folder.mkdir()
+        answer, held = look(Check(order=make.member()), settings, address="h")
+        assert held is not None
+        held.close()
+        found.add(answer.port)
+
+    assert len(found) == 2
+
+
 @pytest.mark.parametrize(
     ("script", "faults"),
     [

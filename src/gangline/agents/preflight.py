@@ -13,6 +13,7 @@ import pwd
 import shutil
 import signal
 import socket
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -39,7 +40,7 @@ def look(
     address: str,
     unseal: Unseal | None = None,
 ) -> tuple[Checked, socket.socket | None]:
-    """The answer, and the socket that keeps the port until the start."""
+    """The answer, and the socket that keeps the first member's port until the start."""
     order = check.order
     key = Key(order.job, order.attempt)
     sick = (
@@ -50,6 +51,9 @@ def look(
     problem = _users_problem(order, unseal)
     if problem:
         return Checked(key=key, problem=problem, code=NO_COMMAND, reason="exited"), None
+    if order.member != 0:
+        # The gang meets at its first member; a port kept by another might be the one that is meant.
+        return Checked(key=key, address=address), None
     held = _hold_port(check, settings)
     if held is None:
         wanted = check.port or "any"
@@ -141,14 +145,15 @@ def _run_problem(run: Run) -> str:
 def _hold_port(check: Check, settings: AgentSettings) -> socket.socket | None:
     """A bound socket that keeps the port; a published one is taken or nothing.
 
-    The search begins at another port for each attempt, below the range that the kernel gives out
-    by itself.
+    The search begins at another port for each attempt and agent (a laptop has several), below the
+    range that the kernel gives out by itself.
     """
     if check.port:
         return _bind(check.port)
     first, end = settings.ports
     size = end - first
-    start = (check.order.number * 31 + check.order.attempt * 7) % size
+    ours = zlib.crc32(str(settings.folder).encode())
+    start = (ours + check.order.number * 31 + check.order.attempt * 7) % size
     candidates = (first + (start + step) % size for step in range(size))
     return next(filter(None, map(_bind, candidates)), None)
 

@@ -103,11 +103,14 @@ class Turn:
         self.do(Lease(key=member.key, until_ms=until_ms, grace_ms=state.lease_grace_ms))
 
     def check(self, member: Member) -> None:
-        """Look whether it could start; where its port is published already, on that one."""
+        """Look whether it could start; the first member on the port that the gang knows, if any.
+
+        Nobody meets at the others' ports: theirs may be taken when the agent comes up again.
+        """
         member.move(Move.CHECK)
         order = member.order
-        published = order.port if order.member == 0 else 0
-        self.do(Check(order=order, port=published or member.port))
+        known = (order.port or member.port) if order.member == 0 else 0
+        self.do(Check(order=order, port=known))
 
     def state_ready(self, member: Member) -> None:
         """It could start at once."""
