@@ -99,7 +99,9 @@ chaos-kafka: setup ## Break brokers and leaders: SEEDS times (FIRST=N) ROUNDS tr
 	GANGLINE_CHAOS_SEEDS=$(SEEDS) GANGLINE_CHAOS_FIRST=$(FIRST) GANGLINE_CHAOS_ROUNDS=$(ROUNDS) \
 	  GANGLINE_CHAOS_AWAY_S=$(AWAY) $(BIN)/python -m pytest -rA -m kafka
 
-chaos-agents: setup ## Kill a busy agent KILLS times (default 1000), and look for what was lost
+chaos-agents: setup ## Kill everybody at every moment of a gang's life, and a busy agent KILLS times
+	GANGLINE_MOMENTS=all GANGLINE_DEATHS=2 $(BIN)/python -m pytest -n 0 -rA --timeout=1800 \
+	  tests/integration
 	GANGLINE_KILLS=$(KILLS) $(BIN)/python -m pytest -n 0 -s --timeout=7200 \
 	  tests/agents/test_kill.py -k again_and_again
 

@@ -4,7 +4,9 @@
     python examples/train_counter.py --steps 100 --step-s 0.1
 
 Its "model" is one number that depends on every step of every rank, so that a step lost or done
-twice shows in the last line. `--step-log FILE` gets a line for every step really done.
+twice shows in the last line. `--step-log FILE` gets a line for every step really done: attempt,
+rank, step, node, GPUs, and by the machine's own clock when this process began and when the step was
+done.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from pathlib import Path
 from allreduce import Ring
 
 from gangline import checkpoint
+
+BEGAN_S = time.monotonic()
 
 
 def main() -> int:
@@ -41,7 +45,7 @@ def main() -> int:
             _log_step(options.step_log, ring.rank, step)
             checkpoint.progress(step)
             if (due or stopping) and ring.rank == 0:
-                _save(step, model)
+                _save(step, model, takes_s=options.save_s)
             if ended:
                 break
             if stopping:
@@ -56,6 +60,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--step-s", type=float, default=0.1)
     parser.add_argument("--checkpoint-every", type=float, default=None, help="seconds")
+    parser.add_argument("--save-s", type=float, default=0.0, help="how long a save takes")
     parser.add_argument("--fail-at", type=int, default=-1, help="fail before this step …")
     parser.add_argument("--fail-code", type=int, default=1, help="… with this exit code …")
     parser.add_argument("--fail-attempts", type=int, default=1, help="… in the first attempts")
@@ -74,8 +79,9 @@ def _restored() -> tuple[int, int]:
     return int(kept["step"]), int(kept["model"])
 
 
-def _save(step: int, model: int) -> None:
+def _save(step: int, model: int, *, takes_s: float) -> None:
     with checkpoint.publish(step) as folder:
+        time.sleep(takes_s)
         (folder / "model.json").write_text(json.dumps({"step": step, "model": model}))
 
 
@@ -89,8 +95,10 @@ def _fail_on_purpose(options: argparse.Namespace, step: int) -> None:
 def _log_step(path: str, rank: int, step: int) -> None:
     if path:
         attempt = os.environ.get("GANGLINE_ATTEMPT", "1")
+        node = os.environ.get("GANGLINE_NODE", "-")
+        gpus = os.environ.get("CUDA_VISIBLE_DEVICES") or "-"
         with Path(path).open("a") as log:
-            log.write(f"{attempt} {rank} {step}\n")
+            log.write(f"{attempt} {rank} {step} {node} {gpus} {BEGAN_S} {time.monotonic()}\n")
 
 
 def _say(text: str) -> None:

@@ -21,6 +21,7 @@ from gangline.cli import local_kafka, local_process, processes
 from gangline.cli import stack as stacks
 from gangline.cli.local_process import free_port
 from gangline.client import Client, GanglineError, JobSpec
+from gangline.events.log import LogError
 from tests.support.kafka_proxy import KafkaProxy
 
 if TYPE_CHECKING:
@@ -54,26 +55,39 @@ class Training:
     ) -> None:
         self.folder = folder
         self.ranks = ranks
-        self.log = folder / "steps"
-        self.done = folder / "done"
+        self.proxy: KafkaProxy | None = None
+        self.call("train")
         self.plan = stacks.Plan(
             directory=folder, port=free_port(), agents=agents, gpus=2, heartbeat_s=1.0, bus=bus,
             policy=policy,
         )  # fmt: skip
         self.stack = stacks.up(self.plan)
 
-    def submit(self, **more: Any) -> None:
-        """Start it. more: of its spec."""
-        program = [sys.executable, str(ROOT / "examples/train_counter.py")]
-        words = ["--steps", "1000000", "--step-s", str(STEP_S), "--step-log", str(self.log)]
-        words += ["--checkpoint-every", str(INTERVAL_S), "--until", str(self.done)]
+    def call(self, name: str) -> None:
+        """The job that is meant from now on."""
+        self.name = name
+        self.log = self.folder / f"{name}.steps"
+        self.done = self.folder / f"{name}.done"
+
+    def submit(self, *, save_s: float = 0.0, **more: Any) -> None:
+        """Start it. save_s: how long a save takes. more: of its spec."""
+        words = ["--checkpoint-every", str(INTERVAL_S), "--until", str(self.done)]
+        words += ["--save-s", str(save_s)]
+        self.submit_other(
+            self.name, *words, steps=1_000_000, checkpoint=f"{INTERVAL_S:g}s", retries=10, **more
+        )
+
+    def submit_other(self, name: str, *words: str, steps: int, **more: Any) -> None:
+        """Start a gang of the same shape that does so many steps. more: of its spec."""
+        program = [sys.executable, str(ROOT / "examples/train_counter.py"), "--steps", str(steps)]
+        log = ["--step-s", str(STEP_S), "--step-log", str(self.folder / f"{name}.steps")]
         spec = JobSpec(
-            team="a", gpus=self.ranks, gpus_per_node=2, command=program + words,
-            launcher="per-gpu", checkpoint=f"{INTERVAL_S:g}s", retries=10, **more,
+            team="a", gpus=self.ranks, gpus_per_node=2, command=[*program, *log, *words],
+            launcher="per-gpu", **more,
         )  # fmt: skip
         with Client(self.stack.url) as client:
             client.request("PUT", "/v1/teams/a", body={"guaranteed": self.ranks})
-            client.submit(spec, key="train")
+            client.submit(spec, key=name)
 
     def mend(self) -> None:
         """What an operator's process manager does: start again what is dead."""
@@ -81,8 +95,11 @@ class Training:
         while True:
             try:
                 self.stack = stacks.up(self.plan)
-            except (stacks.StackError, GanglineError, local_process.LocalServerError):
+            except (
+                stacks.StackError, GanglineError, local_process.LocalServerError, LogError,
+            ):  # fmt: skip
                 assert time.monotonic() < deadline
+                time.sleep(0.2)
             else:
                 return
 
@@ -90,7 +107,7 @@ class Training:
     def behind_proxy(self, name: str, *options: str) -> Iterator[KafkaProxy]:
         """An agent comes up anew, and meets the broker by a proxy from now on."""
         broker = self.stack.bus.removeprefix("kafka://")
-        proxy = KafkaProxy.before(broker)
+        proxy = self.proxy = KafkaProxy.before(broker)
         self.kill(name)
         environment = {**self.stack.environment(), "GANGLINE_BUS": f"kafka://{proxy.bootstrap}"}
         words = [*self.stack.commands()[name], *options]
@@ -101,12 +118,16 @@ class Training:
             yield proxy
         finally:
             self.kill(name)
+            self.proxy = None
             proxy.close()
 
     def steps(self) -> list[Step]:
         """All steps, in the order in which they were done."""
-        lines = self.log.read_text().split("\n")[:-1] if self.log.exists() else []
-        return [Step(*map(int, line.split())) for line in lines]
+        return [Step(*map(int, line.split()[:3])) for line in self.lines()]
+
+    def lines(self) -> list[str]:
+        """What the program logged, whole lines."""
+        return _lines(self.log)
 
     def last(self) -> Step:
         """Rank 0's last step; before its first one, step 0 of no attempt."""
@@ -157,7 +178,7 @@ class Training:
 
     def recorded(self) -> int:
         """The step of the newest checkpoint that the log has, as its agent put it beside it."""
-        found = self.folder.glob("checkpoints/train/attempt-*/step-*.recorded")
+        found = self.folder.glob(f"checkpoints/{self.name}/attempt-*/step-*.recorded")
         return max((int(path.name[5:-9]) for path in found), default=0)
 
     def wait_until_recorded(self, step: int) -> int:
@@ -175,7 +196,7 @@ class Training:
     def nodes(self) -> list[str]:
         """Where it runs, in order of ranks."""
         with Client(self.stack.url) as client:
-            seats = client.job("train")["attempts_list"][-1]["seats"]
+            seats = client.job(self.name)["attempts_list"][-1]["seats"]
         return list(dict.fromkeys(seat["node"] for seat in seats))
 
     def judge(self, *, most_lost: int = MOST_LOST) -> None:
@@ -194,12 +215,35 @@ class Training:
         """Let it end by itself; the model that it then has."""
         self.done.touch()
         with Client(self.stack.url) as client:
-            assert client.wait("train", timeout_s=120) == 0
-        logs = [path.read_text() for path in self.folder.glob("agents/*/attempts/*/rank-0.out")]
+            assert client.wait(self.name, timeout_s=120) == 0
+        logs = [
+            path.read_text()
+            for path in self.folder.glob(f"agents/*/attempts/{self.name}.*/rank-0.out")
+        ]
         said = re.search(r"is done: (\d+) steps, model (\d+)", "".join(logs))
         assert said is not None
         assert int(said.group(2)) == undisturbed(int(said.group(1)), ranks=self.ranks)
         return int(said.group(1))
+
+
+def judge_gpus(folder: Path) -> None:
+    """By the logs of all programs, no GPU ever had processes of two attempts at once."""
+    held: dict[tuple[str, str], dict[tuple[str, str], tuple[float, float]]] = {}
+    for log in sorted(folder.glob("*.steps")):
+        for line in _lines(log):
+            attempt, _, _, node, gpus, began_s, at_s = line.split()
+            for gpu in gpus.split(","):
+                runs = held.setdefault((node, gpu), {})
+                first, last = runs.get((log.name, attempt), (float(began_s), float(at_s)))
+                runs[log.name, attempt] = min(first, float(began_s)), max(last, float(at_s))
+    assert held
+    for place, runs in held.items():
+        for before, after in pairwise(sorted((span, who) for who, span in runs.items())):
+            assert before[0][1] <= after[0][0], (place, before, after)
+
+
+def _lines(log: Path) -> list[str]:
+    return log.read_text().split("\n")[:-1] if log.exists() else []
 
 
 def undisturbed(steps: int, *, ranks: int) -> int:
