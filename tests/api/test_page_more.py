@@ -383,3 +383,30 @@ def test_asking_twice_is_no_harm(page: Page, cell: PageCell, address: str) -> No
 
     asked = [fact for fact in cell.facts(Topic.CONTROL) if getattr(fact, "node", "") == node]
     assert len([fact for fact in asked if type(fact).__name__ == "NodeCordoned"]) == 1
+
+
+def test_a_team_keeps_its_colour_whoever_else_has_gpus(page: Page, address: str) -> None:
+    """Its place is that among all teams, not among those that hold something just now."""
+    go(page, address)
+    script = """async (holds) => {
+        const { FleetMap, teamColour } = await import("/static/fleetmap.js");
+        const map = new FleetMap({});
+        const gangs = holds.map((team) => [`job-${team}`, team, 1]);
+        map.show({ blocks: [], sizes: [], runs: [], gangs, away: {} }, ["ant", "bee", "cow"]);
+        return teamColour(map.teams, "cow");
+    }"""
+
+    colours = {page.evaluate(script, holds) for holds in (["cow"], ["ant", "cow"], ["bee", "cow"])}
+
+    assert len(colours) == 1
+
+
+@pytest.mark.parametrize("width", [2200, 2560, 3840])
+def test_on_a_wall_all_parts_begin_at_one_edge(chromium: Browser, address: str, width: int) -> None:
+    """The header, the time and what stands below."""
+    with page_of(chromium, width=width, height=1440) as (opened, _):
+        go(opened, address)
+        script = "(name) => document.querySelector(name).getBoundingClientRect().left"
+        edges = [opened.evaluate(script, name) for name in (".brand", "#before", ".tiles")]
+
+    assert max(edges) - min(edges) <= 2

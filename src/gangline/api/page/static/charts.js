@@ -61,11 +61,12 @@ export function stacked(place, found, read) {
     return stack;
   }, []);
   const order = CAUSES.map((_, i) => i).reverse();
+  const wall = window.innerWidth >= WALL;
   const axis = {
     stroke: css("--quiet"),
     grid: { stroke: css("--line"), width: 1 },
     ticks: { show: false },
-    font: `${window.innerWidth >= WALL ? 15 : 11}px Inter, sans-serif`,
+    font: `${wall ? 15 : 11}px Inter, sans-serif`,
   };
   const counts = (_, ticks) => ticks.map(num);
   const under = (index) => (index === null || index === undefined ? null : Math.min(index, last));
@@ -78,7 +79,7 @@ export function stacked(place, found, read) {
     cursor: { y: false, points: { show: false } },
     scales: { y: { range: (_, __, most) => [0, most * 1.02 || 1] } },
     axes: [
-      { ...axis, space: 90, size: 30, values: (_, ticks) => ticks.map((at) => day(at * 1000)) },
+      { ...axis, space: wall ? 140 : 90, size: 30, values: (_, ticks) => ticks.map((at) => day(at * 1000)) },
       { ...axis, size: 62, label: "GPUs", labelSize: 18, labelFont: axis.font, values: counts },
     ],
     series: [

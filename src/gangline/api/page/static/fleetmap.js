@@ -32,6 +32,8 @@ const TEAM_COLOURS = [
 const HEAD = 16;
 const BETWEEN = 9;
 
+const WALL = 2200;
+
 /** The colour of a team, by its place in the alphabet. */
 export const teamColour = (teams, team) =>
   TEAM_COLOURS[Math.max(0, teams.indexOf(team)) % TEAM_COLOURS.length];
@@ -91,9 +93,10 @@ export class FleetMap {
     document.fonts.ready.then(() => this.draw());
   }
 
-  show(found) {
+  /** teams: all there are, so that a team keeps its colour whoever else comes or goes. */
+  show(found, teams) {
     this.fleet = unpack(found);
-    this.teams = [...new Set(found.gangs.map((gang) => gang[1]))].sort();
+    this.teams = [...new Set([...teams, ...found.gangs.map((gang) => gang[1])])].sort();
     this.draw();
   }
 
@@ -145,7 +148,7 @@ export class FleetMap {
     this.canvas.style.height = `${height}px`;
     this.pen = this.canvas.getContext("2d");
     this.pen.scale(scale, scale);
-    this.pen.font = "11px Inter, system-ui, sans-serif";
+    this.pen.font = `${window.innerWidth >= WALL ? 13 : 11}px Inter, system-ui, sans-serif`;
     const style = getComputedStyle(document.documentElement);
     this.ink = Object.fromEntries(
       [

@@ -117,7 +117,9 @@ function attempt(each, row, x, until) {
   }
   if (ended && each.cause) {
     const words = SHORT[each.cause] || each.cause;
-    parts.push(svg("text", { x: x(ended) + 5, y: row * LANE + 17 }, words));
+    // Where it broke stands a cross.
+    const left = x(ended) + (each.cause === "infrastructure" ? 10 : 5);
+    parts.push(svg("text", { x: left, y: row * LANE + 17 }, words));
   }
   return parts;
 }

@@ -171,7 +171,7 @@ async function refresh(parts) {
   parts.found = found;
   const steps = [
     () => numbers(parts, found),
-    () => parts.map.show(fleet),
+    () => parts.map.show(fleet, found.teams.map((team) => team.team)),
     () => parts.map.describe(),
     () => legend(parts),
     () => teams(parts, found.teams),
@@ -255,7 +255,7 @@ function legend(parts) {
     const gpus = new Map();
     for (const [, team, count] of map.fleet.jobs) gpus.set(team, (gpus.get(team) || 0) + count);
     parts.legend.replaceChildren(
-      ...map.teams.map((team) =>
+      ...map.teams.filter((team) => gpus.has(team)).map((team) =>
         el(
           "li",
           {},

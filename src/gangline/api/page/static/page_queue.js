@@ -1,6 +1,6 @@
 // The queue: order, class, team, why each waits and what would start it.
 
-import { Because } from "./causes.js";
+import { Because, sentence } from "./causes.js";
 import { now, page } from "./data.js";
 import { choice, fill, listing, typed } from "./table.js";
 import { ago, day, el, empty, jobLink, minutes, num, spoken, tag } from "./words.js";
@@ -20,7 +20,7 @@ const ALL = [
     words: true,
     cell: (row) => [
       el("b", {}, `${plain(row.reason)}.`),
-      row.reason_text ? ` ${spoken(row.reason_text)}` : "",
+      row.reason_text ? ` ${sentence(spoken(row.reason_text))}` : "",
     ],
   },
 ];

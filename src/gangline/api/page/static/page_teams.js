@@ -273,14 +273,16 @@ function bands(parts) {
   parts.bands.replaceChildren(made, teams.length ? el("p", { class: "under" }, words) : "");
 }
 
+const jobsOf = ({ started }) => (started === 1 ? "1 job" : `${num(started)} jobs`);
+
 function waited(row) {
   if (!row) return "·";
   return el(
     "span",
-    { title: `${num(row.started)} jobs started` },
+    { title: `${jobsOf(row)} started` },
     el("b", {}, span(Number(row.p50_s))),
     ` / ${span(Number(row.p90_s))}`,
-    el("small", { class: "quiet" }, `${num(row.started)} jobs`),
+    el("small", { class: "quiet" }, jobsOf(row)),
   );
 }
 

@@ -72,7 +72,10 @@ const WORDS = {
     "has a place kept",
     `${because(d.kind)}${d.start_ms ? `, ${day(d.start_ms)}` : ""}`,
   ],
-  ReservationReleased: (d) => ["has no place kept any more", d.why],
+  ReservationReleased: (d) => [
+    "has no place kept any more",
+    PLACE_LEFT[d.why] || d.why,
+  ],
   MaintenanceAnnounced: (d) => ["maintenance announced", d.why],
   NodeBooted: (d) => ["came up", d.address],
   GpuWithdrawn: (d) => [`GPU ${d.gpu} is out`, d.fault],
@@ -81,6 +84,19 @@ const WORDS = {
   PolicyChanged: (d) => ["policy", Object.keys(d.values || {}).join(", ")],
   InputRejected: (d) => ["a fact changed nothing", `${d.reason} (${d.topic})`],
   LeadershipTaken: (d) => ["leads", `${d.leader}, term ${d.term} (${d.why})`],
+};
+
+/** Why a place is kept for a job no longer. */
+const PLACE_LEFT = {
+  started: "it has started",
+  changed: "it waits in another way now",
+  overtaken: "another job was first there",
+  expired: "its time has passed",
+  fault: "a node of it fell out",
+  broken: "a node of it fell out",
+  withdrawn: "a node of it was taken out",
+  cancelled: "the job was cancelled",
+  held: "the job is held",
 };
 
 const few = (names) =>

@@ -72,7 +72,7 @@ export const percent = (part, all) =>
 /** GPU-milliseconds as GPU-hours. */
 export function gpuHours(ms) {
   const hours = ms / 3600000;
-  return written(hours, Math.abs(hours) < 10 ? 1 : 0);
+  return written(hours, hours !== 0 && Math.abs(hours) < 10 ? 1 : 0);
 }
 
 /** `1h 30m` of seconds. */
