@@ -144,14 +144,9 @@ def _may_go(job: Job) -> bool:
 
 
 def _urgent(state: State) -> list[Job]:
-    """The first of each group of urgent jobs for which nobody leaves."""
+    """The first of each group of urgent jobs; whoever has a claim stands in no group."""
     heads = (members[0][2] for members in state.groups.values())
-    return [j for j in heads if j.job_class is JobClass.URGENT and not _claims(state, j)]
-
-
-def _claims(state: State, job: Job) -> bool:
-    plan = state.reservations.get(job.id)
-    return plan is not None and plan.kind == "claim"
+    return [job for job in heads if job.job_class is JobClass.URGENT]
 
 
 def _fits_with(state: State, shape: Shape, claims: list[Reservation]) -> bool:
