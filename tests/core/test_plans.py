@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gangline.events import decisions as d
@@ -246,6 +246,7 @@ def pass_time(world: make.World, until_ms: int) -> None:
 
 
 @given(GANGS, LATER)
+@example([(1, 1), (1, 1), (7, 1), (8, 1), (8, 2)], [(0, 1, 2)])
 @settings(max_examples=examples(40), deadline=None)
 def test_a_later_job_never_delays_a_planned_start(
     running: Sequence[Any], later: Sequence[Any]

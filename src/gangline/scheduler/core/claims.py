@@ -15,6 +15,7 @@ from gangline.scheduler.core.fit import shape_of
 from gangline.scheduler.core.fleet import Shape, bits, take_bits
 from gangline.scheduler.core.keeping import ends_ms
 from gangline.scheduler.core.order import Order
+from gangline.scheduler.core.plans import ask_broken
 from gangline.scheduler.core.policy import HOUR
 from gangline.scheduler.core.rights import may_claim
 from gangline.scheduler.core.state import State
@@ -35,6 +36,7 @@ def claim(turn: Turn, job: Job, shape: Shape, order: Order) -> bool:
     if not _within_cap(turn, job, choice):
         return False
     _evict(turn, job, choice)
+    ask_broken(turn, [node.name for node, _ in choice.place.parts], order)
     return True
 
 

@@ -86,15 +86,9 @@ class Keeping:
         self._doubted: dict[str, None] = {}
 
     def binds(self, reservation: Reservation) -> bool:
-        """Whether the job has to keep off a plan: of a job before it, or a firm one.
-
-        A large gang past its bound keeps off the firm plans of those before it only.
-        """
-        firm = reservation.kind == "firm"
-        if firm and not past_bound(self.mine):
-            return True
-        ahead = self.order.key(self.state.jobs[reservation.job]) < self.mine
-        return ahead and (firm or not past_bound(self.mine))
+        """Whether the job has to keep off a plan."""
+        other = self.order.key(self.state.jobs[reservation.job])
+        return binds(reservation, other, self.mine)
 
     def binding(self) -> list[Reservation]:
         """The plans that keep something from the job now, in order."""
@@ -239,6 +233,18 @@ class Keeping:
         finally:
             for node, free in before:
                 tree.count(node, free)
+
+
+def binds(plan: Reservation, other: OrderKey, mine: OrderKey) -> bool:
+    """Whether a job of the key `mine` has to keep off a plan: of a job before it, or a firm one.
+
+    other: the key of the plan's job. A large gang past its bound keeps off the firm plans of those
+    before it only.
+    """
+    firm = plan.kind == "firm"
+    if past_bound(mine):
+        return firm and other < mine
+    return firm or other < mine
 
 
 def past_bound(key: OrderKey) -> bool:

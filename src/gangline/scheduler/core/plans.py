@@ -5,25 +5,35 @@ gangs that run are sure to have left (their declared limit and grace, or the pol
 doubled each time it is outlived), place the gang in what is free then. Later jobs may use the hole
 when they are sure to leave before it. A plan binds jobs behind it in order; the firm plan of a
 large gang past its bound binds everybody. An announced maintenance binds everybody too. A plan
-expires at its time, and is made again only when gangs came or went on its own nodes.
+expires at its time, and is made again only when gangs came or went on its own nodes: at once where
+it lacks what they took, else after a while.
 """
 
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import merge
 
 from gangline.events import decisions as d
 from gangline.scheduler.core.assumed import run_ms
 from gangline.scheduler.core.entities import Job, Reservation
 from gangline.scheduler.core.fleet import Place, Shape, Tree
-from gangline.scheduler.core.keeping import Keeping, ends_ms, in_window, plans_in_order
+from gangline.scheduler.core.keeping import (
+    Keeping,
+    binds,
+    ends_ms,
+    in_window,
+    kept_for,
+    plans_in_order,
+)
 from gangline.scheduler.core.order import Order, is_past_bound
 from gangline.scheduler.core.state import State
 from gangline.scheduler.core.turn import Turn
 
 MOST_TRIES = 64
+MOST_REMADE = 8
+"""So often one plan is made again in a step because others take what it needs."""
 
 
 # --- making plans ---------------------------------------------------------------------------------
@@ -81,27 +91,37 @@ def plan(turn: Turn, job: Job, shape: Shape, order: Order) -> None:
     state = turn.state
     old = state.reservations.get(job.id)
     firm = is_past_bound(state, job, turn.now_ms)
-    if old is not None and not _due(turn, old, firm=firm):
+    broken = turn.broken.pop(job.id, None) is not None
+    if broken:
+        turn.remade[job.id] = turn.remade.get(job.id, 0) + 1
+    due = old is not None and _due(turn, old, firm=firm)
+    if old is not None and not due and not broken:
         return
     if old is None and not firm and not among_first(turn, job, order):
         return
     found = _earliest(turn, job, shape, order)
     if found is None:
-        if old is not None:
+        if old is not None and due:
             turn.decide(d.ReservationReleased(job=job.id, why="changed"))
         return
     start_ms, place = found
-    seats = tuple(d.ReservedSeat(node=node.name, gpus=count) for node, count in place.parts)
-    kind = "firm" if firm else "plan"
+    if not due and old is not None and _is_same(old, start_ms, place):
+        return
     turn.decide(
         d.ReservationPlanned(
             job=job.id,
-            kind=kind,
+            kind="firm" if firm else "plan",
             start_ms=start_ms,
             end_ms=start_ms + run_ms(state.cell.policy, job),
-            seats=seats,
+            seats=tuple(d.ReservedSeat(node=node.name, gpus=count) for node, count in place.parts),
         )
     )
+    ask_broken(turn, [node.name for node, _ in place.parts], order)
+
+
+def _is_same(old: Reservation, start_ms: int, place: Place) -> bool:
+    seats = [(seat.node, seat.gpus) for seat in old.seats]
+    return old.start_ms == start_ms and seats == [(node.name, n) for node, n in place.parts]
 
 
 def _due(turn: Turn, old: Reservation, *, firm: bool) -> bool:
@@ -110,6 +130,61 @@ def _due(turn: Turn, old: Reservation, *, firm: bool) -> bool:
         return True
     late = old.start_ms <= turn.now_ms
     return late or (old.disturbed and turn.now_ms >= turn.state.again_ms(old))
+
+
+# --- plans that lack something --------------------------------------------------------------------
+
+
+def ask_broken(turn: Turn, nodes: Iterable[str], order: Order) -> None:
+    """Somebody took or planned for GPUs of these nodes: whose plans now lack some are asked again.
+
+    In this step: else those behind them would keep off what can come true no more, and take what
+    is really needed.
+    """
+    state = turn.state
+    for name in dict.fromkeys(job for node in nodes for job in state.reserved_on.get(node, ())):
+        plan_ = state.reservations[name]
+        if plan_.kind == "claim" or turn.remade.get(name, 0) >= MOST_REMADE:
+            continue
+        if _is_broken(turn, plan_, order):
+            turn.broken[name] = len(turn.decisions)
+            state.answered.pop(state.jobs[name].group, None)
+
+
+def _is_broken(turn: Turn, plan_: Reservation, order: Order) -> bool:
+    """Whether a node has too little for a plan, beside those that bind it at the same time."""
+    state, now_ms = turn.state, turn.now_ms
+    mine = order.key(state.jobs[plan_.job])
+    for name, kept in kept_for(state, plan_, now_ms).items():
+        node = state.nodes.get(name)
+        left = node.avail.bit_count() - kept if node is not None else 0
+        for other_name in state.reserved_on[name]:
+            other = state.reservations[other_name]
+            if other.kind == "claim":
+                left += _given_back(other, name, plan_.start_ms)
+            elif _is_beside(other, plan_) and binds(other, order.key(state.jobs[other_name]), mine):
+                left -= kept_for(state, other, now_ms).get(name, 0)
+        if left < 0:
+            return True
+    return False
+
+
+def _given_back(claim: Reservation, name: str, by_ms: int) -> int:
+    """GPUs that a claim holds and will have left by then, less those that it gets and will not.
+
+    Its victims count as leaving, wherever what they leave goes.
+    """
+    back = 0
+    for seat in claim.seats:
+        if seat.node == name:
+            held = seat.held.bit_count()
+            back += held if claim.end_ms <= by_ms else held - seat.gpus
+    return back
+
+
+def _is_beside(one: Reservation, other: Reservation) -> bool:
+    """Whether they are two, and want GPUs at the same time."""
+    return one is not other and one.start_ms < other.end_ms and other.start_ms < one.end_ms
 
 
 def among_first(turn: Turn, job: Job, order: Order) -> bool:

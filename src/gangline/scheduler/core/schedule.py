@@ -98,11 +98,13 @@ class Asking:
         self.plans_left = True
         self.heap = [(self.order.key(self.state.groups[g][0][2]), g, 0) for g in asked]
         heapify(self.heap)
+        self.asked_at: dict[GroupKey, int] = {}
 
     def run(self) -> None:
         """Ask until every group has its answer."""
         while self.heap:
             key, group, index = heappop(self.heap)
+            self.asked_at.setdefault(group, len(self.turn.decisions))
             members = self.state.groups.get(group, [])
             if index >= len(members):
                 self._answered(group)
@@ -117,8 +119,13 @@ class Asking:
                 self._plan(group, index, job)
 
     def _answered(self, group: GroupKey) -> None:
-        if group in self.state.groups:
-            self.state.answered[group] = self.epoch
+        """It has its answer, unless one of its plans was broken since it was first asked."""
+        state, since = self.state, self.asked_at.get(group, 0)
+        for name, found in self.turn.broken.items():
+            if found > since and state.jobs[name].group == group:
+                return  # the next pass asks it again
+        if group in state.groups:
+            state.answered[group] = self.epoch
 
     def _may_start(self, group: GroupKey, job: Job) -> bool:
         """Whether what keeps the jobs before it in its group from starting may let it start."""
@@ -211,6 +218,7 @@ def start(turn: Turn, job: Job, place: Place, order: Order) -> None:
         policy_version=turn.state.cell.policy_version,
     )
     _place(turn, job, chosen, certificate)
+    plans.ask_broken(turn, [name for name, _ in chosen], order)
 
 
 def start_claim(turn: Turn, ready: Reservation) -> None:

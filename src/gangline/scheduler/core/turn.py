@@ -43,7 +43,9 @@ class Turn:
     """A step under way.
 
     now_ms: its time. caught_up: all inputs were read to their ends. considered: groups of waiting
-    jobs that were asked for. remembered: what was worked out since the last decision.
+    jobs that were asked for. remembered: what was worked out since the last decision. broken: jobs
+    whose plans lack what somebody else took, and after how many decisions that was found. remade:
+    how often plans were made again for that.
     """
 
     state: State
@@ -53,6 +55,8 @@ class Turn:
     considered: int = 0
     refused: dict[tuple[str, int, str, str], list[int]] = field(default_factory=dict)
     remembered: dict[Any, Any] = field(default_factory=dict)
+    broken: dict[str, int] = field(default_factory=dict)
+    remade: dict[str, int] = field(default_factory=dict)
 
     def decide(self, decision: d.Decision) -> None:
         """Make a decision: the state changes at once, and the batch will tell."""
