@@ -63,6 +63,10 @@ def test_a_wrong_parameter_is_named_as_it_was_written(
         (f"/v1/jobs?after={'a' * 301}", "after: this has at most 300 characters, not 301"),
         ("/v1/queue?min_position=x", "min_position: a position is topic-partition-offset"),
         ("/v1/ledger?since=x", "since: a time is like"),
+        (f"/v1/state?at={'9' * 20}", "at: a moment is 2026-"),
+        (f"/v1/state?at=seq:{'9' * 20}", "at: a moment is 2026-"),
+        ("/v1/state?at=%D9%A3", "at: a moment is 2026-"),
+        (f"/page/step?at={'9' * 20}", "at: milliseconds since the epoch"),
         ("/v1/ledger?until=x", "until: a time is like"),
     ],
 )
@@ -84,6 +88,7 @@ def test_what_would_be_right_is_said_in_plain_words(world: World, path: str, sai
         ({"after": ["a", "b c"]}, "after.1: a name has no space"),
         ({"env_compat": ["tensorflow"]}, "env_compat.0: this is torch, slurm or jax"),
         ({"workdir": 7}, "workdir: this is a text, not 7"),
+        ({"launcher": "\ud800"}, "launcher: this is a text of whole characters"),
         ({"gpu": 1}, "gpu: there is no such field; did you mean gpus?"),
     ],
 )
@@ -104,3 +109,24 @@ def test_a_body_that_is_no_object_is_said_to_be_none(world: World, body: str) ->
     answer = world.client.post("/v1/jobs", content=body)
 
     assert answer.json()["detail"].startswith("body: this is an object, not ")
+
+
+@pytest.mark.parametrize("token", ["\u202e", "a\0b", "a b", "ä", "a\r\nset-cookie: x"])
+def test_a_token_that_no_header_can_carry_is_refused(world: World, token: str) -> None:
+    """It would break the answer that keeps it."""
+    answer = world.client.post("/v1/session", content=json.dumps({"token": token}))
+
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith("token: a token has no blanks")
+    assert not answer.cookies
+
+
+def test_the_output_on_a_node_that_is_none_is_not_found(world: World) -> None:
+    """It is no trouble of an agent's."""
+    job = {"job": "a", "team": "t", "submission": "jobs-0-0"}
+    world.views.tables["jobs"] = [job]
+    world.views.tables["attempts"] = [{"job": "a", "attempt": 1, "seats": [], "state": "running"}]
+
+    answer = world.client.get("/v1/jobs/a/logs/no-such-node/rank-0.out")
+
+    assert (answer.status_code, answer.json()["detail"]) == (404, "there is no node no-such-node")

@@ -206,6 +206,11 @@ def test_numbers_for_metrics_are_those_of_the_views(desk: Desk, views: Views) ->
         ),
         ({"view": "jobs", "after": "x"}, "after: no list goes on at 'x'"),
         ({"view": "jobs", "after": "x:y"}, "after: no list goes on at 'x'"),
+        (
+            {"view": "jobs", "after": f"{9 * 10**18}0:y"},
+            "after: no list goes on at '9000000",
+        ),
+        ({"view": "jobs", "after": "٣:y"}, "after: no list goes on at '٣'"),
         ({"view": "jobs", "limit": 0}, "limit: this is at least 1, not 0"),
     ],
 )

@@ -42,6 +42,11 @@ def _parse_seconds(seconds: float) -> int:
     return round(min(seconds, MAX_MS) * 1_000)
 
 
+def is_milliseconds(text: str) -> bool:
+    """Whether a text is written as milliseconds since the epoch."""
+    return _MILLISECONDS.fullmatch(text) is not None
+
+
 def is_duration(text: str) -> bool:
     """Whether a text is written as a duration."""
     return len(text) <= _MAX_TEXT and _WHOLE.fullmatch(text) is not None
@@ -56,7 +61,7 @@ def parse_at_ms(text: str, *, now_ms: int) -> int:
         return now_ms
     if _WHOLE.fullmatch(text):
         return now_ms - parse_ms(text)
-    if _MILLISECONDS.fullmatch(text):
+    if is_milliseconds(text):
         return int(text)
     try:
         moment = datetime.fromisoformat(text)

@@ -86,7 +86,9 @@ def ask(
 ) -> httpx2.Response:
     """One request to a node's log server, or a problem."""
     rows = views.rows("nodes", where={"node": node}, after="", limit=1)
-    address = str(rows[0]["address"]) if rows else ""
+    if not rows:
+        raise ProblemError("not-found", f"there is no node {node}")
+    address = str(rows[0]["address"])
     if ":" not in address:
         raise ProblemError("agent-unreachable", f"node {node} serves no logs")
     token = request.app.state.settings.agent_token

@@ -34,6 +34,7 @@ _WORDS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
     "bool_type": lambda _: "this is true or false",
     "bool_parsing": lambda _: "this is true or false",
     "string_type": lambda _: "this is a text",
+    "string_unicode": lambda _: "this is a text of whole characters",
     "list_type": lambda _: "this is a list",
     "dict_type": lambda _: "this is an object",
     "model_type": lambda _: "this is an object",

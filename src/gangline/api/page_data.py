@@ -12,6 +12,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
 
 from gangline.api import page_shapes as shapes
+from gangline.api.durations import is_milliseconds
 from gangline.api.history import At, OpenPast, moment_of, now
 from gangline.api.jobs import Caller
 from gangline.api.names import Name
@@ -127,7 +128,7 @@ def _standing(request: Request, views: PageViews) -> dict[str, Any]:
 @router.get("/step")
 def step(request: Request, views: OpenPage, _: Caller, at: Words, way: Words = "next") -> Response:
     """When the next decision was made after a moment, or the last before it."""
-    if not at.isdecimal():
+    if not is_milliseconds(at):
         raise ProblemError("invalid", "at: milliseconds since the epoch")
     rows = views.page("after" if way == "next" else "before", at_ms=int(at))
     return _answer(request, {"at_ms": rows[0]["at_ms"] if rows else None})

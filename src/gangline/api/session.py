@@ -3,10 +3,11 @@
 The cookie is sent with requests of our own page only (SameSite, and the door looks at Origin).
 """
 
+import re
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from gangline.api.auth import COOKIE, Principal, principal_of_token
 from gangline.api.jobs import Caller
@@ -18,12 +19,19 @@ router = APIRouter(prefix="/v1", tags=["session"])
 _A_DAY_S: Final = 24 * 3_600
 
 
+def _for_a_cookie(token: str) -> str:
+    """A token that a header can carry; none of ours has other characters."""
+    if not re.fullmatch(r"[!-~]+", token):
+        raise ValueError("a token has no blanks, and printing characters of ASCII only")
+    return token
+
+
 class SessionRequest(BaseModel):
     """Who signs in."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    token: Annotated[str, Field(min_length=1, max_length=300)]
+    token: Annotated[str, Field(min_length=1, max_length=300), AfterValidator(_for_a_cookie)]
 
 
 @router.post("/session")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gangline.events.log import Position
 from gangline.events.named_sql import load_sql
-from gangline.projections.queries import QueryError, Row, Views, no_such_key
+from gangline.projections.queries import QueryError, Row, Views, is_counted, no_such_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +46,7 @@ class PageViews(Views):
         One or two letters are looked for where a word begins, signs only among the newest jobs.
         """
         moment, _, job = after.partition(":")
-        if after and not moment.isdecimal():
+        if after and not is_counted(moment):
             raise no_such_key("after", after)
         wanted = dict.fromkeys(("states", "team")) | filters
         wanted |= {"after_ms": int(moment) if after else None, "after_job": job, "limit": limit}
@@ -82,4 +82,4 @@ def _before(key: str) -> tuple[int, int]:
         offset = Position.parse(text).offset
     except ValueError as error:
         raise QueryError(f"before: {error}") from error
-    return offset, int(item) if item.isdecimal() else _MOST_ITEM
+    return min(offset, _MOST_OFFSET), min(int(item), _MOST_ITEM) if is_counted(item) else _MOST_ITEM

@@ -33,6 +33,7 @@ BUCKET_S: Final = 300
 
 _SQL: Final = load_sql("gangline.projections", "queries.sql")
 _MAX_LIMIT: Final = 10_000
+_MOST_DIGITS: Final = 18
 _FIRST_POLL_S: Final = 0.01
 _LAST_POLL_S: Final = 0.1
 _SETTINGS: Final = (
@@ -250,6 +251,11 @@ def _bounded(limit: int) -> int:
     return min(limit, _MAX_LIMIT)
 
 
+def is_counted(text: str) -> bool:
+    """Whether a text is a number that a column holds."""
+    return text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
+
+
 def no_such_key(name: str, key: str) -> QueryError:
     """What is wrong with a place in a list that is none. name: of the parameter."""
     return QueryError(f"{name}: no list goes on at {key[:60]!r}; pass the `next` that it gave")
@@ -270,7 +276,7 @@ def _after(key: str, after: str) -> dict[str, object]:
 def _key_part(field: str, value: str) -> object:
     if field == "name":
         return value
-    if not value.isdecimal():
+    if not is_counted(value):
         raise no_such_key("after", value)
     return int(value)
 
@@ -284,6 +290,6 @@ def _after_decision(after: str) -> tuple[int, int]:
         position = Position.parse(text)
     except ValueError as error:
         raise QueryError(f"after: {error}") from error
-    if position.topic != Topic.DECISIONS or (dot and not item.isdecimal()):
+    if position.topic != Topic.DECISIONS or (dot and not is_counted(item)):
         raise QueryError(f"after: this is a position of decisions, not {after[:60]!r}")
     return position.offset, int(item) if dot else 2**31 - 1

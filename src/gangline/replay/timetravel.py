@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 Plain = dict[str, Any]
 
-_SEQ: Final = re.compile(r"(?:seq|batch):(\d+)")
+_SEQ: Final = re.compile(r"(?:seq|batch):([0-9]{1,18})")
+_MILLISECONDS: Final = re.compile(r"[0-9]{1,15}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ def parse_when(text: str) -> When:
     seq = _SEQ.fullmatch(text)
     if seq is not None:
         return When(seq=int(seq.group(1)))
-    if text.isdecimal():
+    if _MILLISECONDS.fullmatch(text):
         return When(at_ms=int(text))
     try:
         moment = datetime.fromisoformat(text)
