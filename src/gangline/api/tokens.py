@@ -64,7 +64,9 @@ def read(path: Path) -> dict[str, Token]:
         tokens = [Token(**{**row, "role": Role(row["role"])}) for row in rows]
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except OSError as error:
+        raise TokensError(f"{path} is no file of tokens: {error.strerror}") from error
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise TokensError(f"{path} is no file of tokens: {error}") from error
     return {token.name: token for token in tokens}
 

@@ -93,7 +93,9 @@ def read_hooks(path: Path) -> list[Hook]:
             raise HooksError(f"{path} holds secrets: let only its owner read it (chmod 600)")
         tables = tomllib.loads(path.read_text(encoding="utf-8"))["hook"]
         hooks = [_hook(table) for table in tables]
-    except (OSError, KeyError, TypeError, ValueError) as error:
+    except OSError as error:
+        raise HooksError(f"{path} is no file of hooks: {error.strerror}") from error
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise HooksError(f"{path} is no file of hooks: {error}") from error
     names = [hook.name for hook in hooks]
     if len(set(names)) < len(names):

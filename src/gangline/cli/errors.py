@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import click
@@ -49,6 +50,9 @@ _CODES: Final = {
 }
 
 
+_MOST_SHOWN: Final = 80
+# Longer than a path; what somebody pasted by mistake is not said back whole.
+_LONG_WORD: Final = re.compile(r"\S{500,}")
 _START_IT: Final = "start it with `gangline up`, or name another one in GANGLINE_DATABASE_URL"
 
 
@@ -58,9 +62,18 @@ def code_of(error: BaseException) -> tuple[str, int]:
         return "", error.exit_code
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
         return "", INTERRUPTED
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        return error.message.rstrip(), error.exit_code  # somebody looks around: the help, as it is
     if isinstance(error, click.ClickException):
-        return _usage(error), error.exit_code
-    return _of_ours(error) or _of_others(error)
+        return _harmless(_usage(error)), error.exit_code
+    line, code = _of_ours(error) or _of_others(error)
+    return _harmless(line), code
+
+
+def _harmless(line: str) -> str:
+    """A line that may quote anything, without what turns a terminal around, and not endless."""
+    seen = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
+    return _LONG_WORD.sub(lambda found: f"{found[0][:_MOST_SHOWN]}…", seen)
 
 
 def _of_ours(error: BaseException) -> tuple[str, int] | None:
@@ -93,9 +106,7 @@ def _one_line(error: BaseException) -> str:
 
 
 def _usage(error: click.ClickException) -> str:
-    """A usage error in one line, with the nearest valid name; the help where nothing was said."""
-    if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        return error.message.rstrip()  # somebody looks around: the help, as it is
+    """A usage error in one line, with the nearest valid name."""
     context = getattr(error, "ctx", None)
     name = context.command_path if context is not None else "gangline"
     said = _one_line(error.message or error)  # type: ignore[arg-type]
@@ -103,7 +114,7 @@ def _usage(error: click.ClickException) -> str:
         known = [o for p in context.command.params for o in p.opts] if context is not None else []
         said = f"there is no option {error.option_name}{nearest(error.option_name, known)}"
     elif isinstance(error, click.MissingParameter):
-        said = error.format_message()
+        said = _one_line_of(error.format_message()).replace(". Choose from:", ": one of")
     elif isinstance(error, click.BadParameter):
         said = _one_line_of(error.format_message())
     help_hint = f" (see `{name} --help`)" if isinstance(error, click.UsageError) else ""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from gangline.client import Client, Submitted
 
+_MOST_JOBS: Final = 1_000_000
 _CLASSES: Final = click.Choice(["low", "normal", "high", "urgent"])
 _STATES: Final = click.Choice(
     ["queued", "starting", "running", "preempting", "succeeded", "failed", "cancelled", "rejected"]
@@ -312,7 +313,9 @@ _JOBS: Final = (
 @click.option("--team", shell_complete=team_names, help="Only this team's jobs.")
 @click.option("--state", type=_STATES, help="Only jobs in this state.")
 @click.option("--priority", type=_CLASSES, help="Only jobs of this class.")
-@click.option("-n", "--limit", type=click.IntRange(min=1), help="At most so many. [default: 100]")
+@click.option(
+    "-n", "--limit", type=click.IntRange(1, _MOST_JOBS), help="At most so many. [default: 100]"
+)
 @at_option
 @watch_option
 @output_options

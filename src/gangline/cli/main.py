@@ -132,8 +132,16 @@ def main(args: list[str] | None = None) -> None:
     sys.exit(run(args))
 
 
+def _open_what_is_closed() -> None:
+    """Whoever starts us without output (`>&-`) wants none."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
+
+
 def run(args: list[str] | None = None) -> int:
     """Run a command line; its exit code. Errors are one line on stderr."""
+    _open_what_is_closed()
     try:
         if args is None and "_GANGLINE_COMPLETE" in os.environ:
             cli.main(prog_name="gangline")  # answers the shell, and exits

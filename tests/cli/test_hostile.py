@@ -1,0 +1,106 @@
+"""Every command that there is, with arguments that nobody means: one harmless line, never more.
+
+The commands are read from the program, so that a new one is asked as soon as it is there.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Final
+
+import click
+import pytest
+
+from gangline.cli.main import cli
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.cli.conftest import Shell
+
+SERVERS: Final = frozenset(
+    {"api", "agent", "bench", "demo", "down", "init", "projector", "scheduler", "status", "top"}
+    | {"up", "workload", "scenario", "run"}
+)
+HOSTILE: Final = (
+    "", " ", "-", "-1", "\u202ename", "\x1b[31m", "a\nb", "a/../b", "\udcff", "é", "9" * 30,
+    "1e999", "X" * 5_000, "seq:x", "10 m", "NOW", "2026-13-40", "/", "postgres://", "kafka://",
+)  # fmt: skip
+WITHIN_S: Final = 30
+
+
+def commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """All commands with their words, but those that serve or measure."""
+    context = click.Context(cli, info_name="gangline")
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        if command is not None and name not in SERVERS:
+            yield from _leaves((name,), command, context)
+
+
+def _leaves(
+    words: tuple[str, ...], command: click.Command, above: click.Context
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    if not isinstance(command, click.Group):
+        yield words, command
+        return
+    context = click.Context(command, info_name=words[-1], parent=above)
+    for name in command.list_commands(context):
+        below = command.get_command(context, name)
+        if below is not None:
+            yield from _leaves((*words, name), below, context)
+
+
+COMMANDS: Final = dict(commands())
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_whatever_is_typed_the_answer_is_one_harmless_line(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """As its arguments, and as the value of each of its options."""
+    monkeypatch.chdir(tmp_path)
+    named = [p for p in COMMANDS[words].params if isinstance(p, click.Argument)]
+    options = [
+        max(p.opts, key=len)
+        for p in COMMANDS[words].params
+        if isinstance(p, click.Option) and not p.is_flag and p.name != "help"
+    ]
+    tries = [(*words, "--", *[value] * len(named)) for value in HOSTILE if named]
+    tries += [
+        (*words, f"{option}={value}", *["x"] * len(named))
+        for option in options
+        for value in HOSTILE
+    ]
+    for each in tries:
+        done = shell(*each)
+        assert done.code in range(8), each
+        assert done.code == 0 or len(done.err.splitlines()) == 1, (each, done.err)
+        assert "our mistake" not in done.err, (each, done.err)
+        assert done.err.replace("\n", "").isprintable(), (each, done.err)
+        assert len(done.err) < 2_000, each
+
+
+@pytest.mark.parametrize("closed", ["", "<&-", ">&-", "2>&-", ">&- 2>&-"])
+def test_streams_that_are_closed_are_no_mistake_of_ours(closed: str) -> None:
+    """Whoever wants no output gets none."""
+    command = f"{sys.executable} -m gangline.cli.main acl --help {closed}"
+    done = subprocess.run(  # noqa: S602 - a shell closes streams
+        command, shell=True, capture_output=True, text=True, timeout=WITHIN_S, check=False
+    )
+
+    assert done.returncode == 0
+    assert "mistake" not in done.stdout + done.stderr
+
+
+def test_a_reader_that_has_enough_ends_us_quietly() -> None:
+    """`| head -1`, as often as it takes to be sure."""
+    command = f"{sys.executable} -m gangline.cli.main --help | head -1"
+    for _ in range(3):
+        done = subprocess.run(  # noqa: S602 - a pipe
+            command, shell=True, capture_output=True, text=True, timeout=WITHIN_S, check=False
+        )
+        assert done.stderr == ""
+        assert done.stdout.count("\n") == 1
