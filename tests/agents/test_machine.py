@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -113,6 +114,22 @@ def test_a_pid_that_belongs_to_somebody_else_now_is_not_touched() -> None:
     finally:
         stranger.kill()
         stranger.wait()
+
+
+def test_an_agent_with_more_than_a_thousand_open_files_works(cell: Cell) -> None:
+    """As many people may follow the output of its jobs; `select` would refuse."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 4096), hard))
+    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        with cell.agent():
+            cell.start(make.member(spec=make.spec("exit 3")))
+
+            assert cell.ended().code == 3
+    finally:
+        for handle in opened:
+            os.close(handle)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_a_second_supervisor_of_an_attempt_ends_at_once(cell: Cell) -> None:

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import os
 import secrets
-import select
 import signal
 import subprocess
 from base64 import b64decode, b64encode
@@ -58,10 +57,7 @@ class Attempt:
 
     def supervisor_lives(self) -> bool:
         """Whether its supervisor has not ended."""
-        if self.handle is None:
-            return False
-        ready, _, _ = select.select([self.handle], [], [], 0)
-        return not ready
+        return self.handle is not None and not procfs.ready([self.handle], 0)
 
     def attach(self) -> bool:
         """Find its supervisor by its own word, else by the token; whether it lives."""

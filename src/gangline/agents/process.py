@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
-import select
 import shutil
 import signal
 import subprocess
@@ -362,7 +361,7 @@ class ProcessExecutor:
         handles = [one.handle for one in self._attempts.values() if one.handle is not None]
         starting = any(not one.started or one.sweeping for one in self._attempts.values())
         timeout = min(timeout_s, _FAST_S) if starting else timeout_s
-        select.select([self._wake_read, *handles], [], [], max(0.0, timeout))
+        procfs.ready([self._wake_read, *handles], max(0.0, timeout))
         with contextlib.suppress(BlockingIOError):
             os.read(self._wake_read, 4096)
 

@@ -12,7 +12,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import math
 import os
+import select
 import signal
 import time
 from dataclasses import dataclass
@@ -28,6 +30,17 @@ _WHOLE_GROUP: Final = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP
 _PROC: Final = Path("/proc")
 DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 """What a disk says that will take more when somebody has made room."""
+
+
+def ready(handles: Iterable[int], timeout_s: float) -> bool:
+    """Whether one of these can be read, or has ended, within the time.
+
+    By `poll`: `select` refuses numbers from 1,024 on, and a node that many people watch has those.
+    """
+    poller = select.poll()
+    for handle in handles:
+        poller.register(handle, select.POLLIN)
+    return bool(poller.poll(math.ceil(timeout_s * 1000)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,6 @@ import errno
 import fcntl
 import os
 import pwd
-import select
 import signal
 import subprocess
 import sys
@@ -165,7 +164,7 @@ class Supervisor:
         timeout = min(TICK_MS, due - now)
         if now >= self._kill_ms or self._all_ranks_gone():
             timeout = KILL_TICK_MS
-        select.select([wake], [], [], timeout / 1000)
+        procfs.ready([wake], timeout / 1000)
         with contextlib.suppress(BlockingIOError):
             os.read(wake, 4096)
 
