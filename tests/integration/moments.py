@@ -198,7 +198,8 @@ def mend(training: Training, victim: str) -> None:
     """Start again what is dead; what stands still or is cut off comes back after a while."""
     if victim in {"still", "cable"}:
         time.sleep(PAUSE_S)
-        training.stack.running[_agent(training)].send(signal.SIGCONT)
+        for process in training.stack.running.values():
+            process.send(signal.SIGCONT)
         if training.proxy is not None:
             training.proxy.heal()
     training.mend()

@@ -322,12 +322,17 @@ def _log_server(settings: AgentSettings) -> LogServer | None:
     )
 
 
+def wait_for_turn(settings: AgentSettings) -> None:
+    """Come up some time within `start_spread_s`, so that a fleet does not all at once."""
+    time.sleep(random.uniform(0, settings.start_spread_s))  # noqa: S311 - no secret
+
+
 def run_agent(settings: AgentSettings) -> None:
     """Run a node's agent until TERM or INT; the main thread's verb of `gangline agent`.
 
     AgentError, NodeKeyError, JournalError or LogError when it cannot come up.
     """
-    time.sleep(random.uniform(0, settings.start_spread_s))  # noqa: S311 - no secret
+    wait_for_turn(settings)
     unseal = KeyStore(settings.seal_keys).unseal if settings.seal_keys else None
     log = open_log(settings.bus, settings.cell, environ=os.environ)
     try:
