@@ -25,6 +25,18 @@ if TYPE_CHECKING:
     from tests.agents.cell import Cell
 
 
+FORKS_UNTIL_REFUSED = """
+import os, time
+children = 0
+try:
+    while os.fork():
+        children += 1
+    time.sleep(300)
+except BlockingIOError:
+    print(children, flush=True)
+"""
+
+
 @pytest.fixture
 def cgroup() -> Iterator[Path]:
     """A group of cgroup v2 that is ours; skipped where we may have none."""
@@ -67,6 +79,41 @@ def test_an_attempt_has_a_cgroup_of_its_own_while_it_runs(cell: Cell, cgroup: Pa
         cell.ended()
 
     assert not group.exists()
+
+
+def test_a_fork_bomb_does_not_get_beyond_its_limit(cell: Cell, cgroup: Path) -> None:
+    """The kernel refuses its own processes, and the agent goes on."""
+    if "pids" not in (cgroup / "cgroup.controllers").read_text().split():
+        pytest.skip("this kernel does not count processes in cgroup v2")
+    program = (sys.executable, "-c", FORKS_UNTIL_REFUSED)
+    with cell.agent(cgroup=cgroup, most_processes=20):
+        order = cell.start(make.member(spec=make.spec(program)))
+        ended = cell.ended()
+
+    assert ended.code == 0, cell.output(order)
+    assert 0 < int(cell.output(order)) <= 20
+
+
+@pytest.mark.parametrize(("wanted", "said"), [(500, "500"), (0, "max")])
+def test_the_limit_of_processes_is_what_the_agent_is_told(
+    tmp_path: Path, wanted: int, said: str
+) -> None:
+    """The files of a cgroup stood in for by those of a folder: where the kernel counts for us."""
+    for part in ("ranks", "supervisor"):
+        (tmp_path / "job.1" / part).mkdir(parents=True)
+        (tmp_path / "job.1" / part / "cgroup.procs").touch()
+    (tmp_path / "job.1/ranks/pids.max").write_text("max")
+
+    group = cgroups.make(tmp_path, "job.1", most_processes=wanted)
+
+    assert group == tmp_path / "job.1"
+    assert (group / "ranks/pids.max").read_text() == said
+    assert cgroups.is_limited(group) == bool(wanted)
+
+
+def test_a_limit_that_the_kernel_does_not_keep_is_no_limit(tmp_path: Path) -> None:
+    """The agent warns: with `pids` in a hierarchy of cgroup v1 nothing counts here."""
+    assert not cgroups.is_limited(tmp_path / "job.1")
 
 
 def test_a_grandchild_without_token_is_killed_without_cgroups_too(cell: Cell) -> None:

@@ -20,7 +20,7 @@ import pytest
 from gangline.cli.policy_fact import prepare_log
 from gangline.events import codec, facts
 from gangline.events.log import Message, Topic
-from gangline.events.reading import from_the_start, read_to_ends
+from gangline.events.reading import from_the_start
 from tests.agents import make
 
 if TYPE_CHECKING:
@@ -98,16 +98,14 @@ def _run_a_gang(log: KafkaLog, *, gpus: int) -> None:
     _say(log, Topic.CONTROL, facts.TeamSet(team="a", guaranteed=gpus))
     _say(log, Topic.JOBS, facts.JobSubmitted(job="gang", spec=make.spec(("true",), gpus=gpus)))
     deadline = time.monotonic() + PATIENCE_S
-    while len(exits := _exits(log)) < gpus // 8:
+    exits: list[int] = []
+    reader = log.reader(from_the_start([Topic.NODES]))
+    while len(exits) < gpus // 8:
         assert time.monotonic() < deadline, f"the gang is not done: {exits}"
-        time.sleep(0.5)
+        bodies = [codec.decode(record.value).body for record in reader.poll(0.5)]
+        exits += [body.code for body in bodies if isinstance(body, facts.MemberExited)]
+    reader.close()
     assert set(exits) == {0}
-
-
-def _exits(log: KafkaLog) -> list[int]:
-    """The codes of the members that have ended."""
-    bodies = (codec.decode(r.value).body for r in read_to_ends(log, from_the_start([Topic.NODES])))
-    return [body.code for body in bodies if isinstance(body, facts.MemberExited)]
 
 
 def _say(log: KafkaLog, topic: Topic, body: Any) -> None:

@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import Final
 
 MOST_PROCESSES: Final = 16_384
-"""Processes and threads of an attempt on a node."""
+"""Processes and threads of an attempt on a node, where nobody says otherwise."""
 
 
-def make(parent: Path, name: str) -> Path | None:
-    """The two groups of an attempt; None where we may not make them."""
+def make(parent: Path, name: str, *, most_processes: int = MOST_PROCESSES) -> Path | None:
+    """The two groups of an attempt; None where we may not make them.
+
+    most_processes: its fork bombs hit this before they hit the machine; 0 for no limit.
+    """
     group = parent / name
     try:
         for part in ("ranks", "supervisor"):
@@ -26,16 +29,24 @@ def make(parent: Path, name: str) -> Path | None:
                 return None
     except OSError:
         return None
-    _limit(group)
+    if most_processes:
+        _limit(group, most_processes)
     return group
 
 
-def _limit(group: Path) -> None:
-    """A fork bomb hits this before it hits the machine, where the kernel counts for us."""
+def is_limited(group: Path) -> bool:
+    """Whether the kernel counts its processes: not where it has `pids` elsewhere, or keeps it."""
+    try:
+        return (group / "ranks/pids.max").read_text().strip().isdecimal()
+    except OSError:
+        return False
+
+
+def _limit(group: Path, most_processes: int) -> None:
     with contextlib.suppress(OSError):
         for folder in (group.parent, group):
             (folder / "cgroup.subtree_control").write_text("+pids")
-        (group / "ranks/pids.max").write_text(str(MOST_PROCESSES))
+        (group / "ranks/pids.max").write_text(str(most_processes))
 
 
 def enter(group: str, part: str) -> None:

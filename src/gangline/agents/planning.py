@@ -10,6 +10,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import structlog
+
 from gangline.agents import cgroups, container, environment
 from gangline.agents import plan as files
 from gangline.agents.attempts import folder_name
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from gangline.agents.private import Unseal
     from gangline.agents.settings import AgentSettings
     from gangline.events.batch import AssignedMember
+
+_log = structlog.get_logger(__name__)
 
 ROOT_VARIABLE: Final = "GANGLINE_CHECKPOINT_ROOT"
 _KEPT_VARIABLES: Final = (
@@ -109,8 +113,15 @@ class Planner:
 
     def make_cgroup(self, folder: Path) -> Path | None:
         """The attempt's own, None where there is none."""
-        parent = self._settings.cgroup
-        return None if parent is None else cgroups.make(parent, folder.name)
+        parent, most = self._settings.cgroup, self._settings.most_processes
+        if parent is None:
+            return None
+        group = cgroups.make(parent, folder.name, most_processes=most)
+        if group is None:
+            _log.warning("no_cgroup", parent=str(parent))
+        elif most and not cgroups.is_limited(group):
+            _log.warning("processes_not_limited", cgroup=str(group), wanted=most)
+        return group
 
     def checkpoint_folder(self, order: AssignedMember) -> Path:
         """Where the attempt saves: under the job's own root if its environment names one."""

@@ -35,8 +35,9 @@ class AgentSettings:
 
     supervisor_prefix: words before the supervisor's command (`systemd-run --scope …`). container:
     the command line of docker or podman. cgroup: a folder of cgroup v2 that is ours, for one group
-    an attempt below it. ports: first and end of the range for rendezvous. metrics_port: where
-    Prometheus metrics are served (None: nowhere). job_mapping: dcgm-exporter's folder, see dcgm.py.
+    an attempt below it, of most_processes (0: as many as it likes). ports: first and end of the
+    range for rendezvous. metrics_port: where Prometheus metrics are served (None: nowhere).
+    job_mapping: dcgm-exporter's folder, see dcgm.py.
     """
 
     node: str
@@ -63,6 +64,7 @@ class AgentSettings:
     supervisor_prefix: tuple[str, ...] = ()
     container: tuple[str, ...] = ("docker",)
     cgroup: Path | None = None
+    most_processes: int = 16_384
     stuck_s: float = 60.0
     ports: tuple[int, int] = (20_000, 32_000)
     min_free_bytes: int = 64 * 1024 * 1024

@@ -288,6 +288,14 @@ class _Seconds(click.ParamType[float]):
     type=click.Path(path_type=Path),
     help="A folder of cgroup v2 that is ours; each attempt gets a group there.",
 )
+@click.option(
+    "--max-processes",
+    "most_processes",
+    type=click.IntRange(min=0),
+    default=16_384,
+    show_default=True,
+    help="Processes and threads of an attempt, where it has a --cgroup; 0: no limit.",
+)
 @click.option("--container", default="docker", show_default=True, help="Or podman; for images.")
 @click.option(
     "--start-spread",
