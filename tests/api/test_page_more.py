@@ -410,3 +410,26 @@ def test_on_a_wall_all_parts_begin_at_one_edge(chromium: Browser, address: str, 
         edges = [opened.evaluate(script, name) for name in (".brand", "#before", ".tiles")]
 
     assert max(edges) - min(edges) <= 2
+
+
+@pytest.mark.parametrize(
+    ("first_s", "last_s", "said"),
+    [
+        (7_260, 10_860, "in 2h 1m \u2013 3h 1m"),
+        (0, 8_060, "now \u2013 2h 14m"),
+        (-60, -30, "any moment"),
+        (None, None, "no plan yet"),
+    ],
+)
+def test_an_estimated_start_is_a_range(
+    page: Page, address: str, first_s: int | None, last_s: int | None, said: str
+) -> None:
+    """Also where half of such plans would have started by now."""
+    go(page, address)
+    script = """async ([first, last]) => {
+        const { starts } = await import("/static/page_queue.js");
+        const at = (seconds) => (seconds === null ? null : Date.now() + 1000 * seconds + 500);
+        return starts({ start_p50_ms: at(first), start_p90_ms: at(last) }).textContent;
+    }"""
+
+    assert page.evaluate(script, [first_s, last_s]) == said

@@ -69,6 +69,7 @@ export function stacked(place, found, read) {
     font: `${wall ? 15 : 11}px Inter, sans-serif`,
   };
   const counts = (_, ticks) => ticks.map(num);
+  const dates = (_, ticks) => ticks.map((at) => day(at * 1000));
   const under = (index) => (index === null || index === undefined ? null : Math.min(index, last));
   const options = {
     width: Math.max(200, place.clientWidth),
@@ -79,7 +80,7 @@ export function stacked(place, found, read) {
     cursor: { y: false, points: { show: false } },
     scales: { y: { range: (_, __, most) => [0, most * 1.02 || 1] } },
     axes: [
-      { ...axis, space: wall ? 140 : 90, size: 30, values: (_, ticks) => ticks.map((at) => day(at * 1000)) },
+      { ...axis, space: wall ? 140 : 90, size: 30, values: dates },
       { ...axis, size: 62, label: "GPUs", labelSize: 18, labelFont: axis.font, values: counts },
     ],
     series: [

@@ -1,4 +1,4 @@
-// Whether what is shown is live, and if not why: the API is silent or away, or its views are behind.
+// Whether what is shown is live, and if not why: the API is silent or away, its views are behind.
 
 import { shown } from "./data.js";
 import { exact, inert, num, span } from "./words.js";

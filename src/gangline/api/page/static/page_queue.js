@@ -33,17 +33,18 @@ export const basis = (row) =>
   `half of such plans started by ${day(row.start_p50_ms)}, ` +
   `nine of ten by ${day(row.start_p90_ms)} UTC`;
 
+function range(first, last) {
+  if (!last.startsWith("in ")) return "any moment";
+  return `${first.startsWith("in ") ? first : "now"} – ${last.replace("in ", "")}`;
+}
+
 /** The estimate as a range: half of all starts by the first time, nine of ten by the second. */
 export function starts(row) {
   if (row.start_p50_ms === null) return el("span", { class: "quiet" }, "no plan yet");
   const first = ago(row.start_p50_ms, now());
   if (!row.start_p90_ms) return el("span", { title: "as planned then" }, day(row.start_p50_ms));
-  const last = ago(row.start_p90_ms, now()).replace("in ", "");
-  return el(
-    "span",
-    { title: basis(row) },
-    first.startsWith("in ") ? `${first} – ${last}` : "any moment",
-  );
+  const last = ago(row.start_p90_ms, now());
+  return el("span", { title: basis(row) }, range(first, last));
 }
 
 export function build({ root, query, setQuery }) {

@@ -55,8 +55,13 @@ export const num = (value) =>
   value === null || value === undefined ? "" : written(Math.round(value) || 0, 0);
 
 // Numbers of the scheduler's sentences; not names that are made of digits, nor what is to be typed.
-const COUNTED =
-  /(?<=\b(?:uses|is|most|needs|with) |\()\d{4,}(?![\w.:=/-])|(?<= |^)\d{4,}(?= (?:GPUs|nodes|more|other|are|may|of|free)\b)/g;
+const COUNTED = new RegExp(
+  [
+    String.raw`(?<=\b(?:uses|is|most|needs|with) |\()\d{4,}(?![\w.:=/-])`,
+    String.raw`(?<= |^)\d{4,}(?= (?:GPUs|nodes|more|other|are|may|of|free)\b)`,
+  ].join("|"),
+  "g",
+);
 
 /** The scheduler's words with their numbers as the page writes them. */
 export const spoken = (text) =>
