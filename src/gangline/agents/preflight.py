@@ -17,7 +17,7 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gangline.agents import gpus, machine, untrusted
+from gangline.agents import gpus, machine, memory_test, untrusted
 from gangline.agents.core import Checked, Key
 from gangline.agents.environment import FAMILIES, LAUNCHERS
 from gangline.agents.health import WHOLE_NODE, of_command
@@ -87,20 +87,29 @@ def _sick_machine(key: Key, settings: AgentSettings) -> Checked | None:
 
 
 def _fails_check(order: AssignedMember, settings: AgentSettings) -> Checked | None:
-    """What the operator's own check finds on the node or on a GPU of the member."""
-    if not settings.check_command:
-        return None
+    """What the operator's own check and the memory test find on the node or the member's GPUs."""
     wanted = ",".join(map(str, order.gpus))
-    found = of_command(settings.check_command, timeout_s=settings.check_s, GANGLINE_GPUS=wanted)
-    for (gpu, kind), detail in sorted(found.items()):
-        if gpu in {WHOLE_NODE, *order.gpus}:
-            return Checked(
-                key=Key(order.job, order.attempt),
-                problem=f"the check before the start says: {kind} {detail}".rstrip(),
-                fault=kind,
-                gpu=gpu,
-            )
+    told = {
+        "GANGLINE_GPUS": wanted,
+        "CUDA_VISIBLE_DEVICES": wanted,
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+    }
+    for command in filter(None, (settings.check_command, memory_test_of(settings.memory_test))):
+        found = of_command(command, timeout_s=settings.check_s, **told)
+        for (gpu, kind), detail in sorted(found.items()):
+            if gpu in {WHOLE_NODE, *order.gpus}:
+                return Checked(
+                    key=Key(order.job, order.attempt),
+                    problem=f"the check before the start says: {kind} {detail}".rstrip(),
+                    fault=kind,
+                    gpu=gpu,
+                )
     return None
+
+
+def memory_test_of(python: tuple[str, ...]) -> tuple[str, ...]:
+    """The command that tests the memory of GPUs; empty where no Python is named for it."""
+    return (*python, memory_test.__file__) if python else ()
 
 
 def _users_problem(order: AssignedMember, unseal: Unseal | None) -> str:

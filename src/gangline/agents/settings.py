@@ -23,11 +23,12 @@ class AgentSettings:
     rotated, and how many old parts are kept. keep_s: how long the files of ended attempts stay.
 
     health_command: run every health_interval_s, see health.py. check_command: the same before a
-    member is stated ready, with GANGLINE_GPUS; within check_s. min_free_bytes: less on the folder's
-    disk counts as a fault; min_free_memory_bytes: less memory. max_skew_s: how far this clock and
-    that of the checkpoints' disk may be apart. stuck_s: who survives SIGKILL for so long makes the
-    node faulty. lease_s, lease_grace_s: for at-most-one writers, together shorter than the
-    scheduler's `lost_after`.
+    member is stated ready, with GANGLINE_GPUS; within check_s. memory_test: a Python with PyTorch
+    and CUDA, which writes and reads the memory of the member's GPUs then; empty for none.
+    min_free_bytes: less on the folder's disk counts as a fault; min_free_memory_bytes: less memory.
+    max_skew_s: how far this clock and that of the checkpoints' disk may be apart. stuck_s: who
+    survives SIGKILL for so long makes the node faulty. lease_s, lease_grace_s: for at-most-one
+    writers, together shorter than the scheduler's `lost_after`.
 
     seal_keys: the folder of keys that open sealed private parts of specs, None for no key.
     start_spread_s: it comes up within this, by chance, so that a fleet after a power cut does not
@@ -61,6 +62,7 @@ class AgentSettings:
     health_interval_s: float = 60.0
     check_command: tuple[str, ...] = ()
     check_s: float = 60.0
+    memory_test: tuple[str, ...] = ()
     supervisor_prefix: tuple[str, ...] = ()
     container: tuple[str, ...] = ("docker",)
     cgroup: Path | None = None

@@ -283,6 +283,7 @@ class _Seconds(click.ParamType[float]):
 @click.option(
     "--check-command", default="", help="Run before each start; its failure turns the job away."
 )
+@click.option("--memory-test", default="", help="Python with PyTorch: tests GPUs before a start.")
 @click.option(
     "--cgroup",
     type=click.Path(path_type=Path),
@@ -352,6 +353,7 @@ def command_agent(
             path=domains,
             health_command=tuple(shlex.split(health_command)),
             check_command=tuple(shlex.split(fields.pop("check_command"))),
+            memory_test=tuple(shlex.split(fields.pop("memory_test"))),
             container=tuple(shlex.split(container)),
             supervisor_prefix=tuple(shlex.split(supervisor_prefix)),
             **fields,
