@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gangline import checkpoint
-from gangline.agents.pace import paces
+from gangline.agents.pace import Pace, paces, slow
 from gangline.api.ranks import judged
 from gangline.events.spec import Launch
 from tests.agents import make
@@ -179,6 +179,30 @@ def test_of_two_ranks_the_slower_one_is_slow() -> None:
     ]
 
 
+def pace(rank: int, **more: Any) -> Pace:
+    """A rank that is like the others."""
+    return Pace(**{"rank": rank, "step": 100, "step_s": 2.0, "own_s": None, "quiet_s": 1.0, **more})
+
+
+@pytest.mark.parametrize(
+    ("ranks", "found"),
+    [
+        ([], []),
+        ([pace(0), pace(1), pace(2)], []),
+        ([pace(0, step_s=None), pace(1, step_s=None)], []),
+        ([pace(4), pace(5, step_s=2.6), pace(6)], [5]),
+        ([pace(0, own_s=1.0), pace(1, own_s=1.9), pace(2, own_s=1.0)], [1]),
+        ([pace(0, own_s=1.0), pace(1, own_s=1.2)], []),
+        ([pace(0, own_s=9.0), pace(1), pace(2)], []),
+    ],
+)
+def test_a_rank_that_is_slower_than_its_neighbours_is_counted(
+    ranks: list[Pace], found: list[int]
+) -> None:
+    """On one node, by its own part of a step where at least half of them say that."""
+    assert slow(ranks) == found
+
+
 def test_a_gang_that_says_nothing_has_no_slow_ranks() -> None:
     """Nor has one where only a few say how long their steps take."""
     assert judged([]) == []
@@ -194,10 +218,12 @@ def test_a_slow_rank_of_a_real_gang_is_told_apart_and_not_stopped(cell: Cell) ->
     with cell.agent() as agent:
         run = cell.start(make.member(gpus=(0, 1, 2), spec=spec))
         found = wait_for(lambda: _all_told(agent, cell), what="paces of all ranks", within_s=60)
+        counted = agent.reading().slow_ranks
         cell.stop(run, grace_ms=10_000)
         ended = cell.ended()
 
     assert [bool(each["slow"]) for each in found] == [False, False, True]
+    assert counted == 1
     assert ended.code == checkpoint.STOPPED
 
 

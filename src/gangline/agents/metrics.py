@@ -18,6 +18,7 @@ class Reading(NamedTuple):
     """An agent at one moment. stages: its members by stage. stated: facts by kind since its start.
 
     undelivered: facts that the log does not have yet. heard_s: since the log last answered.
+    slow_ranks: ranks that are slower than the others of their member (pace.py).
     """
 
     gpus: int
@@ -26,6 +27,7 @@ class Reading(NamedTuple):
     undelivered: int
     heard_s: float
     stated: Mapping[str, int]
+    slow_ranks: int = 0
 
 
 class AgentCollector(Collector):
@@ -45,6 +47,7 @@ class AgentCollector(Collector):
             ("gpus", "GPUs that the agent claims.", found.gpus),
             ("faults", "Faults that the agent sees now.", found.faults),
             ("undelivered_facts", "Facts on disk that the log does not have.", found.undelivered),
+            ("slow_ranks", "Ranks slower than the others of their member here.", found.slow_ranks),
             ("log_silence_seconds", "Time since the log last took a message.", found.heard_s),
         ):
             yield GaugeMetricFamily(f"gangline_agent_{name}", about, value)

@@ -2,8 +2,9 @@
 
 `GANGLINE_PROGRESS_FILE`, and `.RANK` after it: `{"step": 120, "step_s": 1.9, "own_s": 1.6}`. The
 seconds of a step, and how many of them were the rank's own (the rest it waited for others), may be
-left out. All of it stands in the file, so a restart of the agent loses nothing. Who is slow is not
-ours to say: a gang has ranks on other nodes too.
+left out. All of it stands in the file, so a restart of the agent loses nothing. Who is slow in a
+gang is not ours to say: it has ranks on other nodes too. Who is slower than its neighbours on this
+node is, and a metric counts them: one GPU of eight that throttles is seen without looking.
 """
 
 from __future__ import annotations
@@ -13,16 +14,20 @@ import re
 import time
 from dataclasses import asdict, dataclass
 from itertools import islice
+from statistics import median_low
 from typing import TYPE_CHECKING, Any, Final
 
 from gangline.agents import plan as files
 from gangline.agents import untrusted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 _FILE: Final = re.compile(re.escape(files.PROGRESS) + r"\.(\d{1,7})")
 _MOST_FILES: Final = 4096
+SLOWER: Final = 1.25
+"""A rank that needs so many times the median of its neighbours is slow, as for the whole gang."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +57,27 @@ def paces(attempt: Path) -> list[Pace]:
         return []
     ranks = sorted({int(found[1]) for name in names if (found := _FILE.fullmatch(name))})
     return [pace for rank in ranks if (pace := _pace(attempt, rank)) is not None]
+
+
+def slow(neighbours: Sequence[Pace]) -> list[int]:
+    """The ranks of one member that are slower than the others of it, by their own part of a step.
+
+    Where fewer than half of them say that part, by the whole step. The median of two is the lower.
+    """
+    for needs in (_own_s, _step_s):
+        said = [seconds for pace in neighbours if (seconds := needs(pace)) is not None]
+        if said and 2 * len(said) >= len(neighbours):
+            usual = median_low(said)
+            return [pace.rank for pace in neighbours if (needs(pace) or 0) > SLOWER * usual]
+    return []
+
+
+def _own_s(pace: Pace) -> float | None:
+    return pace.own_s
+
+
+def _step_s(pace: Pace) -> float | None:
+    return pace.step_s
 
 
 def _pace(attempt: Path, rank: int) -> Pace | None:

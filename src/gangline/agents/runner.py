@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from gangline.agents import core, gpus, procfs
+from gangline.agents.attempts import folder_name
 from gangline.agents.dcgm import JobMapping
 from gangline.agents.health import Health
 from gangline.agents.journal import Journal
@@ -32,6 +33,7 @@ from gangline.agents.listener import Listener
 from gangline.agents.log_server import LogServer, kept_token
 from gangline.agents.metrics import AgentCollector, Reading
 from gangline.agents.node_key import Voice, kept_key
+from gangline.agents.pace import paces, slow
 from gangline.agents.process import ProcessExecutor
 from gangline.agents.sender import Sender
 from gangline.agents.spool import Spool
@@ -125,7 +127,11 @@ class Agent:
             undelivered=len(self._spool),
             heard_s=time.monotonic() - self._heard_s,
             stated=dict(self._stated),
+            slow_ranks=sum(len(self._slow(member)) for member in members if member.live),
         )
+
+    def _slow(self, member: core.Member) -> list[int]:
+        return slow(paces(self._settings.folder / "attempts" / folder_name(member.key)))
 
     def stop(self) -> None:
         """End `run` soon, from any thread or a signal's handler."""
