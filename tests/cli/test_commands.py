@@ -309,3 +309,20 @@ def test_wait_returns_the_exit_code_of_the_job(shell: Shell) -> None:
     done = shell("submit", "--team", "a", "--gpus", "1", "--id", "j", "--wait")
 
     assert (done.code, done.out) == (3, "j\n")
+
+
+def test_the_nodes_of_a_large_gang_are_written_shortly(shell: Shell) -> None:
+    """A few by their names; many in their order, as people know it from Slurm."""
+    few, many = ["b0-n7", "b0-n8"], [f"b1-n{i}" for i in (0, 1, 2, 3, 9)]
+    attempts = [
+        {"job": "train-1", "attempt": 1, "state": "ended", "seats": [{"node": n} for n in many]},
+        {"job": "train-1", "attempt": 2, "state": "running", "seats": [{"node": n} for n in few]},
+    ]
+    running = JOB | {"state": "running", "nodes": few}
+    shell.world.views.tables |= {"jobs": [running], "attempts": attempts}
+
+    lines = shell("job", "train-1").out.splitlines()
+
+    assert "  on b0-n7, b0-n8" in lines
+    assert "  attempt 1: ended on 5 nodes: b1-n[0-3,9]" in lines
+    assert "  attempt 2: running on b0-n7, b0-n8" in lines

@@ -10,8 +10,20 @@ import click
 
 from gangline.cli.completing import job_names, team_names
 from gangline.cli.connection import connect
+from gangline.cli.job_words import because, headline, job_lines
 from gangline.cli.live import at_option, job_at, jobs_at, look, queue_at, watch_option
-from gangline.cli.output import Column, Row, ago, output_options, pairs, put, put_one, say, seconds
+from gangline.cli.output import (
+    Column,
+    Row,
+    ago,
+    nodes_in_words,
+    output_options,
+    pairs,
+    put,
+    put_one,
+    say,
+    seconds,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -102,7 +114,7 @@ def command_submit(
             say(f"{done.job} has no command: it holds its GPUs until it is cancelled")
         if wait_for_end:
             code = client.wait(done.job)
-            say(_headline(client.job(done.job)))
+            say(headline(client.job(done.job)))
             return code
         return _say_rejection(client, done.job, done.position)
 
@@ -115,7 +127,7 @@ def _forecast_lines(row: Row) -> Iterator[str]:
             yield f"  the nearest that could start: {row['nearest']}"
         return
     if row["verdict"] == "now":
-        yield f"it would start now, on {', '.join(row['nodes'])}"
+        yield f"it would start now, on {nodes_in_words(row['nodes'])}"
     elif row["verdict"] == "later":
         yield (
             f"it would start {ago(row['start_at'])}, on {', '.join(row['nodes'])}, number "
@@ -194,7 +206,7 @@ def _has_ended(client: Client, job: str) -> bool:
         return False  # whoever is asked to cancel it says so, if there is none
     if found["state"] not in ENDED:
         return False
-    say(f"nothing to cancel: {_headline(found)}")
+    say(f"nothing to cancel: {headline(found)}")
     return True
 
 
@@ -355,60 +367,9 @@ def command_job(*, job: str, at: str | None, watch: bool, output: str | None) ->
     with connect() as client:
         look(
             lambda: job_at(client, job, at) if at else client.job(job),
-            lambda row: put_one(row, output=output, key="job", text=_job_lines),
+            lambda row: put_one(row, output=output, key="job", text=job_lines),
             watch=watch,
         )
-
-
-def _job_lines(row: Row) -> Iterator[str]:
-    """A job for people."""
-    yield _headline(row)
-    gpus = "1 GPU" if row["gpus"] == 1 else f"{row['gpus']} GPUs"
-    yield f"  team {row['team']}, class {row['class']}, {gpus}"
-    age = seconds(row["age_s"]) if "age_s" in row else ago(row["submitted_at"])
-    yield f"  submitted {age} ago, waited {seconds(row.get('wait_s')) or '—'}"
-    if row.get("tasks"):
-        states = ", ".join(f"{count} {state}" for state, count in row["states"].items())
-        yield f"  {row['tasks']} tasks: {states}"
-    if row.get("nodes") and row["state"] in ("starting", "running", "preempting"):
-        yield f"  on {', '.join(row['nodes'])}"
-    for attempt in row.get("attempts_list", ()):
-        nodes = ",".join(seat["node"] for seat in attempt.get("seats") or ())
-        ended = f", {_ending(attempt)}" if attempt.get("cause") else ""
-        resumed = attempt.get("resumed_s")
-        yield (
-            f"  attempt {attempt['attempt']}: {attempt['state']} on {nodes}"
-            + (f", resumed at {seconds(resumed)}" if resumed else "")
-            + ended
-        )
-
-
-def _ending(attempt: Row) -> str:
-    """How an attempt ended."""
-    code, signal = attempt.get("exit_code"), attempt.get("exit_signal")
-    if attempt["cause"] != "user":
-        return str(attempt["cause"])
-    if signal:
-        return f"its program died of signal {signal} on {attempt['exit_node']}"
-    if not code:
-        return "its program failed"
-    hint = " (it could not start)" if code == _NOT_STARTED else ""
-    return f"its program ended with code {code} on {attempt['exit_node']}{hint}"
-
-
-_NOT_STARTED: Final = 127
-"""The code of a command that could not be started; shells end with it too."""
-
-
-def _headline(row: Row) -> str:
-    """A job in one line."""
-    return f"{row['job']}: {row['state']}" + _because(row)
-
-
-def _because(row: Row) -> str:
-    """Why it waits or ended, where there is a reason."""
-    words = row.get("reason_text") or row.get("reason")
-    return f" ({words})" if words else ""
 
 
 @click.command("why")
@@ -430,7 +391,7 @@ def command_why(*, job: str, at: str | None, watch: bool, output: str | None) ->
 def _why_lines(row: Row) -> Iterator[str]:
     """The reason, and when it may end."""
     if row["state"] != "queued":
-        yield f"{row['job']} does not wait: it is {row['state']}{_because(row)}"
+        yield f"{row['job']} does not wait: it is {row['state']}{because(row)}"
         return
     yield f"{row['job']} waits: {row['reason'] or 'the scheduler has not decided yet'}"
     if row.get("reason_text"):

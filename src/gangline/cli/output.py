@@ -15,6 +15,7 @@ import click
 
 FORMATS: Final = ("table", "wide", "json", "jsonl", "csv", "id")
 Row = Mapping[str, Any]
+_FEW: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,15 @@ def put_one(
     else:
         for line in text(row):
             click.echo(line)
+
+
+def nodes_in_words(names: Sequence[str]) -> str:
+    """A few nodes by their names; many as Slurm writes them, `n[0-7,9]`, in their order."""
+    if len(names) <= _FEW:
+        return ", ".join(names)
+    from gangline.agents import hostlist  # noqa: PLC0415 - large gangs only
+
+    return f"{len(names)} nodes: {hostlist.compress(names)}"
 
 
 def _json(value: Any, *, indent: int | None = None) -> str:  # noqa: ANN401
