@@ -265,7 +265,7 @@ def test_a_failed_check_ends_the_member_and_blames_the_gpu() -> None:
     node.give(core.Checked(key=JOB, problem="GPU 0 is gone", fault="gone", gpu=0))
 
     assert node.facts() == [
-        FaultDetected(node="n0", gpu=0, fault="gone", detail="GPU 0 is gone"),
+        FaultDetected(node="n0", gpu=0, fault="gone", detail="GPU 0 is gone", number=node.now_ms),
         MemberExited(
             node="n0",
             job="job",
@@ -403,7 +403,10 @@ def test_a_process_that_survives_sigkill_takes_its_gpus_out_once() -> None:
 
     node.give(core.Stuck(JOB, "pid 7"))
     assert node.facts() == [
-        FaultDetected(node="n0", gpu=gpu, fault="unkillable", detail="pid 7") for gpu in (2, 3)
+        FaultDetected(
+            node="n0", gpu=gpu, fault="unkillable", detail="pid 7", number=node.now_ms + gpu - 2
+        )
+        for gpu in (2, 3)
     ]
     assert node.give(core.Stuck(JOB, "pid 7")) == []
 
@@ -429,15 +432,43 @@ def test_a_fault_is_stated_once_and_cleared_with_the_last_of_its_gpu() -> None:
     ecc, hot = core.Fault(3, "ecc", "2 errors"), core.Fault(3, "thermal")
     node.give(core.Diagnosed((ecc, hot)))
     assert node.facts() == [
-        FaultDetected(node="n0", gpu=3, fault="ecc", detail="2 errors"),
-        FaultDetected(node="n0", gpu=3, fault="thermal"),
+        FaultDetected(node="n0", gpu=3, fault="ecc", detail="2 errors", number=node.now_ms),
+        FaultDetected(node="n0", gpu=3, fault="thermal", number=node.now_ms + 1),
     ]
     assert node.give(core.Diagnosed((ecc, hot))) == []
 
     assert node.give(core.Diagnosed((hot,))) == []
     node.give(core.Diagnosed(()))
 
-    assert node.facts() == [FaultCleared(node="n0", gpu=3)]
+    assert node.facts() == [FaultCleared(node="n0", gpu=3, number=node.now_ms + 2)]
+
+
+def test_the_end_of_a_machines_fault_does_not_hide_that_of_a_gpu() -> None:
+    """All its GPUs are well again by it, so what is still wrong with one is stated once more."""
+    node = Node()
+    machine, hot = core.Fault(-1, "nic"), core.Fault(3, "thermal")
+    node.give(core.Diagnosed((machine, hot)))
+
+    node.give(core.Diagnosed((hot,)))
+
+    assert [(type(fact).__name__, getattr(fact, "gpu", None)) for fact in node.facts()] == [
+        ("FaultCleared", -1),
+        ("FaultDetected", 3),
+    ]
+
+
+def test_the_end_of_a_gpus_fault_waits_for_the_machines() -> None:
+    """A GPU of a broken machine is not well."""
+    node = Node()
+    machine, hot = core.Fault(-1, "nic"), core.Fault(3, "thermal")
+    node.give(core.Diagnosed((machine, hot)))
+
+    assert node.give(core.Diagnosed((machine,))) == []
+    node.give(core.Diagnosed(()))
+
+    assert [(type(fact).__name__, getattr(fact, "gpu", None)) for fact in node.facts()] == [
+        ("FaultCleared", -1)
+    ]
 
 
 def test_a_fault_that_went_away_while_the_agent_was_down_is_cleared() -> None:

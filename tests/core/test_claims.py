@@ -300,21 +300,30 @@ TEAMS_OF = st.lists(
 def test_reclaim_hits_nobody_in_vain_either(
     running: Sequence[Any], asked: Sequence[Any], guarantees: Sequence[int], lend: int
 ) -> None:
-    """Of several teams, claims upon claims: every claim whose victims are out is met."""
+    """Of several teams, claims upon claims: every claim whose victims are out is met.
+
+    By the claimant, or by an urgent job that starts in its place.
+    """
     teams = [make.team(t, g, lend=lend) for t, g in zip("abc", guarantees, strict=True)]
     world = make.world(nodes=2, teams=teams, min_runtime=0)
     for index, (team, gpus, job_class) in enumerate(running):
         world.step(make.submitted(f"r{index}", gpus, team=team, job_class=job_class))
         if world.state_of(f"r{index}") == "starting":
             world.ready(f"r{index}")
-    told = []
+    steps = []
     for index, (team, gpus, job_class) in enumerate(asked):
-        told += world.step(make.submitted(f"j{index}", gpus, team=team, job_class=job_class))
+        steps += [world.step(make.submitted(f"j{index}", gpus, team=team, job_class=job_class))]
         for job in list(world.state.jobs.values()):
             if job.stop_cause:
-                told += world.exits(job.id, reason="stopped")
+                steps += [world.exits(job.id, reason="stopped")]
 
-    assert set(ends_of_claims(told)) <= {"started"}
+    ends = ends_of_claims([one for told in steps for one in told])
+    assert set(ends) <= {"started", "overtaken"}
+    urgent = {f"j{i}" for i, (_, _, job_class) in enumerate(asked) if job_class is make.URGENT}
+    urgent |= {f"r{i}" for i, (_, _, job_class) in enumerate(running) if job_class is make.URGENT}
+    for told in steps:
+        if any(one.why == "overtaken" for one in make.of_kind(told, d.ReservationReleased)):
+            assert urgent & {one.job for one in make.of_kind(told, d.GangPlaced)}
 
 
 def ends_of_claims(decisions: Sequence[Any]) -> list[str]:

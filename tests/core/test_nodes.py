@@ -18,9 +18,9 @@ LOST_AFTER = 2 * make.MINUTE
 UNREADY_FOR = 10 * make.MINUTE
 
 
-def fault(gpu: int, node: str = "n0") -> f.FaultDetected:
+def fault(gpu: int, node: str = "n0", number: int = 0) -> f.FaultDetected:
     """A GPU breaks."""
-    return f.FaultDetected(node=node, gpu=gpu, fault="xid")
+    return f.FaultDetected(node=node, gpu=gpu, fault="xid", number=number)
 
 
 def lost_world(**more: Any) -> make.World:
@@ -253,14 +253,36 @@ def test_a_cleared_fault_brings_the_gpu_back() -> None:
 def test_a_late_copy_of_a_cleared_fault_takes_nothing_out(gpu: int) -> None:
     """Nobody would clear it again; but the next fault of the same GPU does count."""
     world = make.world(nodes=1)
-    said = world.fact(fault(gpu))
-    world.step(said)
-    world.step(f.FaultCleared(node="n0", gpu=gpu))
+    world.step(fault(gpu, number=1))
+    world.step(f.FaultCleared(node="n0", gpu=gpu, number=2))
 
-    assert world.refusals(said._replace(offset=99)) == [Refusal.DUPLICATE]
+    assert world.refusals(fault(gpu, number=1)) == [Refusal.DUPLICATE]
     assert world.node("n0").bad == 0
 
-    assert "GpuWithdrawn" in make.kinds(world.step(fault(gpu)))
+    assert "GpuWithdrawn" in make.kinds(world.step(fault(gpu, number=3)))
+
+
+def test_a_late_copy_of_an_end_brings_no_gpu_back() -> None:
+    """It was the end of the fault before."""
+    world = make.world(nodes=1)
+    world.step(fault(3, number=1))
+    world.step(f.FaultCleared(node="n0", gpu=3, number=2))
+    world.step(fault(3, number=3))
+
+    assert world.refusals(f.FaultCleared(node="n0", gpu=3, number=2)) == [Refusal.DUPLICATE]
+    assert world.node("n0").bad == 1 << 3
+
+
+def test_a_late_copy_of_a_second_fault_is_known_by_what_ended_both() -> None:
+    """It changed nothing when it came, as the GPU was out already."""
+    world = make.world(nodes=1)
+    world.step(fault(3, number=1))
+    world.step(f.FaultDetected(node="n0", gpu=3, fault="nic", number=2))
+    world.step(f.FaultCleared(node="n0", gpu=3, number=3))
+
+    again = f.FaultDetected(node="n0", gpu=3, fault="nic", number=2)
+
+    assert world.refusals(again) == [Refusal.DUPLICATE]
 
 
 FAULTS: list[tuple[Any, Refusal]] = [

@@ -364,7 +364,7 @@ class GpuWithdrawn:
     """A GPU is out. fault: what is wrong with it.
 
     strike: whether it counts towards quarantine; a fault of the whole machine does so once. said:
-    the id of the fact that said so, of which a copy may come when the GPU is well again.
+    the id of the fact that said so. number: the fact's, below which everything is a late copy.
     """
 
     node: str
@@ -372,14 +372,16 @@ class GpuWithdrawn:
     fault: str
     strike: bool = True
     said: str = ""
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuReturned:
-    """A GPU may be used again."""
+    """A GPU may be used again. number: as of GpuWithdrawn."""
 
     node: str
     gpu: int
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

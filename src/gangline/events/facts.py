@@ -261,21 +261,27 @@ class CheckpointSaved:
 class FaultDetected:
     """Hardware is broken. gpu: its index, -1 for the whole node.
 
-    Fault: xid, ecc, nvlink, nic, thermal, …
+    Fault: xid, ecc, nvlink, nic, thermal, … number: rises with each fault and each clearing that a
+    node states, so that a late copy is known by it; 0 where nobody counts.
     """
 
     node: str
     gpu: int
     fault: str
     detail: str = ""
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultCleared:
-    """Broken hardware is well again. gpu: its index, -1 for the whole node."""
+    """Broken hardware is well again. gpu: its index, -1 for the whole node.
+
+    Number: as of FaultDetected.
+    """
 
     node: str
     gpu: int
+    number: int = 0
 
 
 # --- topic `heartbeats`: agents -------------------------------------------------------------------

@@ -129,8 +129,11 @@ class Invariants:
             return
         lost_ms = gang.done_ms(world.now_ms) - job.saved_ms
         bound_ms = gang.interval_ms
-        if any(world.fleet.nodes[seat.node].cut for seat in job.seats):
-            bound_ms += self.model.policy.get("lost_after", 120_000) + world.outages_ms
+        cut = [world.cut_ms[s.node] for s in job.seats if world.fleet.nodes[s.node].cut]
+        if cut:
+            # A new leader gives each node that is silent the whole time anew.
+            unheard_ms = max(0, world.led_ms - min(cut)) + world.outages_ms
+            bound_ms += self.model.policy.get("lost_after", 120_000) + unheard_ms
         if lost_ms > bound_ms:
             raise BrokenRuleError(
                 Rule.LOST_WORK, f"{job.job} loses {lost_ms} ms, more than {bound_ms} ms"

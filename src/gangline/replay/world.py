@@ -104,6 +104,8 @@ class World:
         self.leader = Leader(core.new_state())
         self.steps: list[Step] = []
         self.outages_ms = 0
+        self.led_ms = 0
+        self.cut_ms: dict[str, int] = {}
         self.facts_read = 0
         self._keeps_steps = keeps_steps
         self._patient = patient
@@ -169,6 +171,8 @@ class World:
 
     def cut(self, node: str, *, for_ms: int | None) -> None:
         """A node cannot be reached, until after `for_ms`."""
+        if not self.fleet.nodes[node].cut:
+            self.cut_ms[node] = self.now_ms
         self.fleet.cut(node, for_ms=for_ms, now_ms=self.now_ms)
         self._made()
 
@@ -346,6 +350,7 @@ class World:
             raise AssertionError("a new leader's state is not the old one's")
         self.core.take_touched(state)
         self.leader = Leader(state, term=old.term + 1, wake_ms=self.core.next_wake(state))
+        self.led_ms = self.now_ms
         self._edges = [self._led("takeover")]
         self._unrecorded = ()
         self._news = True

@@ -202,7 +202,7 @@ def _diagnosed(turn: Turn, cue: Diagnosed) -> None:
     for fault in sorted(cue.faults):
         turn.fault(fault)
     broken = {(fault.gpu, fault.kind) for fault in cue.faults}
-    for gpu, kind in sorted(turn.state.faults.keys() - broken):
+    for gpu, kind in sorted(turn.state.faults.keys() - broken, reverse=True):
         if kind != UNKILLABLE:
             turn.clear(gpu, kind)
 

@@ -50,7 +50,7 @@ def recover(turn: Turn, cue: Recovered) -> None:
     if rebooted or not turn.state.heard_ms:
         turn.state.heard_ms = turn.now_ms
     _register(turn, cue)
-    for gpu, kind in sorted(turn.state.faults):
+    for gpu, kind in sorted(turn.state.faults, reverse=True):
         if rebooted and kind == UNKILLABLE:
             turn.clear(gpu, kind)
     for finding in findings:

@@ -221,23 +221,35 @@ class Turn:
 
     def fault(self, fault: Fault) -> None:
         """State a fault once, until it is cleared."""
-        if (fault.gpu, fault.kind) in self.state.faults:
-            return
-        self.state.fault_number += 1
-        self.state.faults[fault.gpu, fault.kind] = self.state.fault_number
+        if (fault.gpu, fault.kind) not in self.state.faults:
+            self._state_fault(fault.gpu, fault.kind, fault.detail)
+
+    def _state_fault(self, gpu: int, kind: str, detail: str = "") -> None:
+        number = self.state.faults[gpu, kind] = self._next_number()
         fact = FaultDetected(
-            node=self.state.node, gpu=fault.gpu, fault=fault.kind, detail=fault.detail
+            node=self.state.node, gpu=gpu, fault=kind, detail=detail, number=number
         )
-        # With the time: an agent that lost its journal counts anew, and a known id is no news.
-        number = f"{self.state.fault_number}-{self.now_ms}"
         self.do(State(f"{self.state.node}/fault-{number}", fact))
 
     def clear(self, gpu: int, kind: str) -> None:
-        """A fault is over; the GPU is well when it was the last one there."""
-        number = self.state.faults.pop((gpu, kind))
-        if all(other != gpu for other, _ in self.state.faults):
-            fact = FaultCleared(node=self.state.node, gpu=gpu)
-            self.do(State(f"{self.state.node}/cleared-{number}", fact))
+        """A fault is over; the GPU is well when it was the last one there, or of the machine.
+
+        What else is wrong is stated again after the machine's, whose end is that of all its GPUs'.
+        """
+        del self.state.faults[gpu, kind]
+        left = sorted(self.state.faults)
+        if any(other in (gpu, -1) for other, _ in left):
+            return
+        number = self._next_number()
+        fact = FaultCleared(node=self.state.node, gpu=gpu, number=number)
+        self.do(State(f"{self.state.node}/cleared-{number}", fact))
+        for other, its_kind in left if gpu < 0 else ():
+            self._state_fault(other, its_kind)
+
+    def _next_number(self) -> int:
+        """One more than the last, or the time: who lost the journal counts on from there."""
+        self.state.fault_number = max(self.state.fault_number + 1, self.now_ms)
+        return self.state.fault_number
 
 
 def _needs_lease(member: Member) -> bool:

@@ -29,7 +29,7 @@ Member = tuple[str, int, str]
 class Landed:
     """A record of an input topic, and when it really landed. event: None for garbage.
 
-    copy: whether it tells of a fault that had been told of, perhaps long ago.
+    copy: whether it tells of a fault or its end as one before did, perhaps long ago.
     """
 
     record: Record
@@ -72,7 +72,7 @@ class FactBook:
             remember = _INDEX.get(type(event.body))
             if remember is not None:
                 remember(self, event.body)
-            if isinstance(event.body, facts.FaultDetected):
+            if isinstance(event.body, facts.FaultDetected | facts.FaultCleared):
                 self.faults.add(event.envelope.id)
             if isinstance(event.body, facts.NodeHeartbeat):
                 self.beats[event.body.node].append(at_ms)

@@ -166,8 +166,7 @@ def gpu_withdrawn(state: State, decision: d.GpuWithdrawn) -> None:
     node = state.nodes[decision.node]
     node.bad |= 1 << decision.gpu
     node.faults = {**node.faults, str(decision.gpu): decision.fault}
-    if decision.said:
-        node.faults_said = {**node.faults_said, str(decision.gpu): decision.said}
+    _see(node, decision.gpu, decision.number)
     if decision.strike:
         node.strikes = (*_recent(state, node), Strike(at_ms=state.cell.now_ms, job=""))
     state.refresh(node)
@@ -176,11 +175,17 @@ def gpu_withdrawn(state: State, decision: d.GpuWithdrawn) -> None:
     state.touch(node)
 
 
+def _see(node: Node, gpu: int, number: int) -> None:
+    if number:
+        node.fault_seen = {**node.fault_seen, str(gpu): number}
+
+
 def gpu_returned(state: State, decision: d.GpuReturned) -> None:
     """A GPU is back."""
     node = state.nodes[decision.node]
     node.bad &= ~(1 << decision.gpu)
     node.faults = {k: v for k, v in node.faults.items() if k != str(decision.gpu)}
+    _see(node, decision.gpu, decision.number)
     state.refresh(node)
     state.touch(node)
 

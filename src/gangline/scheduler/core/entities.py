@@ -141,8 +141,8 @@ class Node:
 
     order: counts admissions. gpus: how many; the masks have one bit a GPU. silent_ms: when it was
     last heard, 0 while it is heard. unready_until_ms, unready_times: suspicion that heartbeats do
-    not clear. quarantines: how many so far. faults: what is wrong, by the GPU's index; faults_said:
-    the id of the fact of a GPU's newest fault, over or not.
+    not clear. quarantines: how many so far. faults: what is wrong, by the GPU's index; fault_seen:
+    the number of the newest fact of a fault or its end, by the GPU's index.
     """
 
     name: str
@@ -167,7 +167,7 @@ class Node:
     windows: tuple[Window, ...] = ()
     bad: int = 0
     faults: Mapping[str, str] = field(default_factory=dict)
-    faults_said: Mapping[str, str] = field(default_factory=dict)
+    fault_seen: Mapping[str, int] = field(default_factory=dict)
     lingering: tuple[Lingering, ...] = ()
     # derived
     used: int = field(default=0, metadata=DERIVED)

@@ -135,7 +135,7 @@ def lost(turn: Turn, node: Node) -> None:
 def fault_detected(turn: Turn, fact: Fact, body: f.FaultDetected) -> None:
     """Hardware is broken: the GPU is out, and the gang on it restarts.
 
-    A copy that comes when the fault has been cleared already is none.
+    A copy that comes when something newer is known of the GPU is none.
     """
     node = turn.state.nodes.get(body.node)
     if node is None:
@@ -145,15 +145,19 @@ def fault_detected(turn: Turn, fact: Fact, body: f.FaultDetected) -> None:
         turn.refuse(fact, Refusal.NO_SUCH_GPU)
         return
     gpus = range(node.gpus) if body.gpu < 0 else (body.gpu,)
-    known = node.faults_said if fact.id else {}
-    fresh = [g for g in gpus if not node.bad >> g & 1 and known.get(str(g)) != fact.id]
+    fresh = [g for g in gpus if not node.bad >> g & 1 and _is_news(node, g, body.number)]
     if not fresh:
         turn.refuse(fact, Refusal.DUPLICATE)
         return
     for gpu in fresh:
         strike = gpu == fresh[0]
         withdrawn = d.GpuWithdrawn(
-            node=node.name, gpu=gpu, fault=body.fault, strike=strike, said=fact.id
+            node=node.name,
+            gpu=gpu,
+            fault=body.fault,
+            strike=strike,
+            said=fact.id,
+            number=body.number,
         )
         turn.decide(withdrawn)
     hit = mask_of(tuple(fresh))
@@ -177,11 +181,17 @@ def fault_cleared(turn: Turn, fact: Fact, body: f.FaultCleared) -> None:
         turn.refuse(fact, Refusal.NO_SUCH_NODE)
         return
     gpus = range(node.gpus) if body.gpu < 0 else (body.gpu,)
-    back = [gpu for gpu in gpus if node.bad >> gpu & 1]
+    bad = [gpu for gpu in gpus if node.bad >> gpu & 1]
+    back = [gpu for gpu in bad if _is_news(node, gpu, body.number)]
     if not back:
-        turn.refuse(fact, Refusal.ALREADY_SO)
+        turn.refuse(fact, Refusal.DUPLICATE if bad else Refusal.ALREADY_SO)
     for gpu in back:
-        turn.decide(d.GpuReturned(node=node.name, gpu=gpu))
+        turn.decide(d.GpuReturned(node=node.name, gpu=gpu, number=body.number))
+
+
+def _is_news(node: Node, gpu: int, number: int) -> bool:
+    """Whether nothing newer is known of a GPU; of a fact without a number nobody can say."""
+    return not number or number > node.fault_seen.get(str(gpu), 0)
 
 
 def stop_members(turn: Turn, node: Node, cause: StopCause) -> None:
