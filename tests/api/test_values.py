@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gangline.api.durations import MAX_MS, parse_at_ms, parse_ms, show_ms
+from gangline.api.moment import parse_moment
 from gangline.api.names import check_name
 from gangline.api.problems import ProblemError
 from gangline.api.spec_json import JobRequest, parse_request
@@ -142,3 +143,39 @@ def test_a_stop_signal_that_is_none_is_refused(written: str) -> None:
     """With what would be right."""
     with pytest.raises(ProblemError, match=r"stop_signal: (a stop signal|the lead|a duration)"):
         parse_request({"team": "a", "gpus": 1, "stop_signal": written})
+
+
+_DAY_MS = 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("clock", "text", "at"),
+    [
+        ("12:00", "03:00", "03:00"),
+        ("12:00", "3:00", "03:00"),
+        ("12:00", "11:59:59", "11:59:59"),
+        ("12:00", "12:00", "12:00"),
+        ("12:00", "12:01", "12:01 of the day before"),
+        ("00:00", "23:59:59", "23:59:59 of the day before"),
+    ],
+)
+def test_a_time_of_the_day_is_the_last_one_that_has_been(clock: str, text: str, at: str) -> None:
+    """In UTC, as the page reads it too."""
+    day_ms = 20_000 * _DAY_MS
+
+    def of_day(words: str) -> int:
+        return sum(
+            int(n) * f for n, f in zip(words.split(":"), (3_600_000, 60_000, 1_000), strict=False)
+        )
+
+    time_of_day, _, before = at.partition(" of ")
+    expected = day_ms + of_day(time_of_day) - (_DAY_MS if before else 0)
+
+    assert parse_moment(text, now_ms=day_ms + of_day(clock)).at_ms == expected
+
+
+@pytest.mark.parametrize("wrong", ["24:00", "12:60", "1:2", "12:00:60", "٣:00", "03:00:00.5", ":"])
+def test_what_is_no_time_of_the_day_is_no_moment(wrong: str) -> None:
+    """It says what would be one."""
+    with pytest.raises(ValueError, match="a moment is 2026-01-31T12:00:00Z, 03:00, 10m"):
+        parse_moment(wrong, now_ms=0)

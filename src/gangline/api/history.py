@@ -28,7 +28,8 @@ _WAIT_S: Final = 20.0
 At = Annotated[
     str,
     Query(
-        max_length=60, description="a time, milliseconds since the epoch, `seq:N`, `10m` ago, `now`"
+        max_length=60,
+        description="a time, `03:00` (the last), ms since the epoch, `seq:N`, `10m` ago, `now`",
     ),
 ]
 

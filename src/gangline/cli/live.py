@@ -29,7 +29,8 @@ def watch_option(function: Callable[..., Any]) -> Callable[..., Any]:
 def at_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """`--at`, as the argument `at`."""
     return click.option(
-        "--at", help="As it was then: a time, `10m` (ago), milliseconds, or seq:N."
+        "--at",
+        help="As it was then: a time (`03:00`: the last), `10m` (ago), milliseconds, or seq:N.",
     )(function)
 
 

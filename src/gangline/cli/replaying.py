@@ -149,7 +149,7 @@ def _verify_lines(row: Row) -> Iterator[str]:
 def command_at(
     *, when: str, bus: str | None, cell: str, file: Path | None, output: str | None
 ) -> None:
-    """The whole state at T: a time, `10m` (ago), milliseconds since the epoch, seq:N, or now."""
+    """The whole state at T: a time, `03:00`, `10m` (ago), ms since the epoch, seq:N, or now."""
     from gangline.replay.timetravel import state_at  # noqa: PLC0415 - the core
 
     moment = moment_of(when)

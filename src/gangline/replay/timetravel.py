@@ -59,7 +59,7 @@ def parse_when(text: str) -> When:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(
-            "a moment is 2026-01-31T12:00:00Z, 10m (ago), milliseconds, seq:N or now, "
+            "a moment is 2026-01-31T12:00:00Z, 03:00, 10m (ago), milliseconds, seq:N or now, "
             f"not {text[:60]!r}"
         ) from None
     if moment.tzinfo is None:
