@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gangline.agents import procfs
-from gangline.cli import local_kafka, local_process, processes
+from gangline.cli import local_kafka, local_postgres, local_process, processes
 from gangline.cli import stack as stacks
-from gangline.cli.local_process import free_port
+from gangline.cli.local_process import free_port, wait_until
 from gangline.client import Client, GanglineError, JobSpec
 from gangline.events.log import LogError
 from tests.support.kafka_proxy import KafkaProxy
@@ -157,12 +157,16 @@ class Training:
         server = json.loads((self.folder / "postgres" / "server.json").read_text())
         postmaster = Path(server["home"]) / "data" / "postmaster.pid"
         os.kill(int(postmaster.read_text().split()[0]), signal.SIGKILL)
+        folder = self.folder / "postgres"
+        assert wait_until(lambda: local_postgres.url(folder) is None, within_s=30)
 
     def kill_broker(self) -> None:
         """Of Kafka."""
         broker = local_kafka.find(self.folder / "kafka")
         assert broker is not None
         os.kill(broker.pid, signal.SIGKILL)
+        folder = self.folder / "kafka"
+        assert wait_until(lambda: local_kafka.find(folder) is None, within_s=30)
 
     def kill_rank(self, rank: int) -> None:
         """One process of the gang, as the kernel does when memory runs out."""
