@@ -7,6 +7,7 @@ time later, and `heal` ends them all.
 from __future__ import annotations
 
 from collections import Counter
+from random import Random
 from typing import TYPE_CHECKING, Final
 
 from gangline.events.log import Message, Topic, TopicPartition
@@ -25,6 +26,9 @@ DOWN_MS: Final = (8_000, 20_000, 60_000)
 """A machine is never back before what it sent has landed or is lost (`bus.LATEST_MS`)."""
 
 CUT_MS: Final = (500, 5_000, 25_000, 60_000)
+RESTARTED: Final = 0.6
+"""How often the agent of a node that is cut off for the longest time starts anew meanwhile."""
+
 _SNAPSHOTS: Final = TopicPartition(Topic.SNAPSHOTS, 0)
 
 
@@ -42,6 +46,8 @@ class FaultInjector:
         self._people = people
         self.done: Counter[str] = Counter()
         self._cuts: Counter[str] = Counter()
+        # Drawn apart, so that it changes nothing else of a seed.
+        self._apart = Random(f"agents of {plan.seed}")  # noqa: S311 - a simulation is no secret
         self.over = False
 
     @property
@@ -89,8 +95,8 @@ class FaultInjector:
         """The broker's clock is off by a little, for a while."""
         self._bus.wobble_ms = self._chance.choice((0, 400, -400, 900, -900))
 
-    def _cut(self, line: Line) -> None:
-        """Cut a line for a while."""
+    def _cut(self, line: Line) -> int:
+        """Cut a line for a while; for how long."""
         for_ms = self._chance.choice(CUT_MS)
         line.out, line.back = self._chance.choice(((False, True), (True, False), (False, False)))
         self._cuts[line.name] += 1
@@ -101,6 +107,7 @@ class FaultInjector:
                 line.out = line.back = True
 
         self._later(for_ms, heal)
+        return for_ms
 
     # --- hosts -----------------------------------------------------------------------------------
 
@@ -113,8 +120,12 @@ class FaultInjector:
             self._later(for_ms, host.boot_up)
 
     def cut_host(self) -> None:
-        """A node cannot reach the log, or the log it."""
-        self._cut(self._chance.choice(self._hosts).line)
+        """A node cannot reach the log, or the log it; sometimes its agent starts anew meanwhile."""
+        host = self._chance.choice(self._hosts)
+        for_ms = self._cut(host.line)
+        if for_ms == CUT_MS[-1] and self._apart.random() < RESTARTED:
+            self._later(self._apart.randrange(for_ms), host.stop_agent)
+            self._later(for_ms, host.start_agent)
 
     def slow_host(self) -> None:
         """A node takes long to make ready from now on, or never is, or is quick again."""
