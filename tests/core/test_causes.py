@@ -225,3 +225,21 @@ def test_an_unknown_job_has_no_cause() -> None:
     """Nor has one that ended."""
     with pytest.raises(KeyError):
         core.explain(make.world().state, "ghost", now_ms=make.START)
+
+
+@pytest.mark.parametrize("anew", [False, True], ids=["who stepped", "from a snapshot"])
+def test_who_came_back_before_all_was_read_is_explained_when_it_is(anew: bool) -> None:  # noqa: FBT001
+    """Not only when all causes are due: by then it would have waited without any."""
+    world = make.world(
+        nodes=1, running=[make.gang("j", on="n0", retries=3)], cause_interval=make.HOUR
+    )
+    world.step(f.NodeCordoned(node="n0"))
+    told = world.step(world.exited("j", "n0", code=1), caught_up=False)
+    assert "JobRequeued" in make.kinds(told)
+    assert not make.of_kind(told, d.WaitCauseChanged)
+    if anew:
+        world.state = core.load(list(core.dump(world.state)))
+
+    told = world.step()
+
+    assert make.only(told, d.WaitCauseChanged).jobs == ("j",)

@@ -296,6 +296,19 @@ TEAMS_OF = st.lists(
     guarantees=[0, 2, 4],
     lend=2,
 )
+@example(
+    # What an urgent job would take is kept for one before it, that needs more.
+    running=[
+        ("a", 1, make.LOW),
+        ("a", 1, make.LOW),
+        ("a", 8, make.URGENT),
+        ("a", 7, make.HIGH),
+        ("a", 8, make.URGENT),
+    ],
+    asked=[("a", 2, make.URGENT)],
+    guarantees=[0, 0, 0],
+    lend=-1,
+)
 @settings(max_examples=examples(80), deadline=None)
 def test_reclaim_hits_nobody_in_vain_either(
     running: Sequence[Any], asked: Sequence[Any], guarantees: Sequence[int], lend: int

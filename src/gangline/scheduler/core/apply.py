@@ -51,7 +51,6 @@ def fold(state: State, decisions: list[d.Decision], *, now_ms: int) -> None:
     """Apply recorded decisions of one batch."""
     for decision in decisions:
         apply(state, decision, now_ms)
-    state.unexplained.clear()
     state.forget_timers(now_ms)
 
 
@@ -162,6 +161,7 @@ def _forget(state: State, job: Job, *, queued: bool = True) -> None:
             state.dependents[other].remove(job.id)
     del state.jobs[job.id]
     state.unverified.pop(job.id, None)
+    state.unexplained.pop(job.id, None)
     state.causes_stale = True
     state.touch(job)
 
@@ -187,6 +187,7 @@ def _wait_cause_changed(state: State, decision: d.WaitCauseChanged) -> None:
             state.cell.stale_ms = 0
         job.cause, job.cause_text = str(decision.cause), decision.text
         state.unverified.pop(job_id, None)
+        state.unexplained.pop(job_id, None)
         state.touch(job)
 
 
@@ -203,6 +204,7 @@ def _gang_placed(state: State, decision: d.GangPlaced) -> None:
             seat.held = 0
     state.dequeue(job)
     state.unverified.pop(job.id, None)
+    state.unexplained.pop(job.id, None)
     job.phase = moved(job.phase, decision)
     job.attempt = decision.attempt
     job.seats = decision.seats

@@ -246,7 +246,8 @@ def record(turn: Turn) -> None:
         _tell(turn, waiting, order)
     elif state.unverified or state.unexplained:
         fresh = [j for n in state.unverified if (j := state.jobs.get(n)) is not None]
-        fresh += [j for n in state.unexplained if (j := state.jobs.get(n)) is not None]
+        back = [j for n in state.unexplained if (j := state.jobs.get(n)) is not None]
+        fresh += sorted(back, key=lambda job: job.number)
         _tell(turn, [j for j in fresh if j.phase is Phase.QUEUED], order)
     if state.causes_stale and any(True for _ in state.groups):
         state.wake(max(due_ms, turn.now_ms + 1), "causes")

@@ -13,7 +13,7 @@ from gangline.scheduler.core.assumed import grace_ms, run_ms
 from gangline.scheduler.core.entities import Job, Reservation
 from gangline.scheduler.core.fit import shape_of
 from gangline.scheduler.core.fleet import Shape, bits, take_bits
-from gangline.scheduler.core.keeping import ends_ms
+from gangline.scheduler.core.keeping import Keeping, ends_ms
 from gangline.scheduler.core.order import Order
 from gangline.scheduler.core.plans import ask_broken
 from gangline.scheduler.core.policy import HOUR
@@ -124,20 +124,22 @@ def settle(turn: Turn) -> list[Reservation]:
 def _overtaken(turn: Turn, ready: list[Reservation]) -> list[Reservation]:
     """Claims whose jobs an urgent one that waits would evict as soon as they had started.
 
-    Those that are last in order, until it fits. One urgent job at a time: the others come when the
-    next claim is complete, or evict.
+    Those that are last in order, until it starts. Only the first urgent job that its quota lets
+    run: the others keep off what it waits for.
     """
     state = turn.state
     order = Order(state, turn.now_ms)
     given = [r for r in ready if _may_go(state.jobs[r.job])]
     given.sort(key=lambda r: order.key(state.jobs[r.job]), reverse=True)
-    waiting = _urgent(state) if given else []
-    for urgent in sorted(waiting, key=order.key):
-        tree, shape = state.tree_for(shape_of(urgent).selector), shape_of(urgent)
-        if quota.barrier(state, urgent.spec) is None and not tree.fits(shape):
-            for many in range(1, len(given) + 1):
-                if _fits_with(state, shape, given[:many]):
-                    return given[:many]
+    for urgent in sorted(_urgent(state) if given else (), key=order.key):
+        if quota.barrier(state, urgent.spec) is not None:
+            continue
+        if quota.breaks_claim(state, urgent) or _starts_with(turn, urgent, [], order):
+            return []
+        for many in range(1, len(given) + 1):
+            if _starts_with(turn, urgent, given[:many], order):
+                return given[:many]
+        return []
     return []
 
 
@@ -151,8 +153,9 @@ def _urgent(state: State) -> list[Job]:
     return [job for job in heads if job.job_class is JobClass.URGENT]
 
 
-def _fits_with(state: State, shape: Shape, claims: list[Reservation]) -> bool:
-    """Whether a gang would fit if it could have what claims hold."""
+def _starts_with(turn: Turn, job: Job, claims: list[Reservation], order: Order) -> bool:
+    """Whether a job would start if it could have what claims hold."""
+    state, shape = turn.state, shape_of(job)
     tree = state.tree_for(shape.selector)
     before: dict[str, int] = {}
     for seat in (seat for claim in claims for seat in claim.seats):
@@ -160,7 +163,8 @@ def _fits_with(state: State, shape: Shape, claims: list[Reservation]) -> bool:
             now = tree.counted[seat.node]
             before.setdefault(seat.node, now)
             tree.count(state.nodes[seat.node], now + seat.held.bit_count())
-    fits = tree.fits(shape)
+    with Keeping(turn, job, order).without_kept(tree):
+        fits = tree.fits(shape)
     for name, free in before.items():
         tree.count(state.nodes[name], free)
     return fits

@@ -89,8 +89,8 @@ def _rebuild_job(state: State, job: Job) -> None:
         state.seat(job)
         return
     state.enqueue(job)
-    if job.phase is Phase.QUEUED and not job.attempt and not job.cause:
-        state.unverified[job.id] = None
+    if job.phase is Phase.QUEUED and not job.cause:
+        (state.unexplained if job.attempt else state.unverified)[job.id] = None
 
 
 def rearm(state: State) -> None:

@@ -74,8 +74,6 @@ def step(
         schedule.cycle(turn)
         causes.record(turn)
         turn.tell_considered()
-    # As in the fold: what a step that was not caught up left open is told with all causes.
-    state.unexplained.clear()
     return turn.decisions
 
 
