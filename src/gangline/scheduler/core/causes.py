@@ -115,9 +115,10 @@ def _room(turn: Turn, job: Job, order: Order) -> Answer:
         return _reserved(turn, job, order, free=free)
     held_back, by = _held_back(turn, job, order)
     if remedies.fits_with(state, shape, held_back):
+        take = "takes" if len(by) == 1 else "take"
         text = (
             f"needs {gpus_in_words(job.gpus)}; {are(free)} free, and {some(by)} before it in "
-            "order takes the place"
+            f"order {take} the place"
         )
         return Answer(WaitCause.FAIR_SHARE, text, f"order: {some(by)}")
     if remedies.fits_with(state, shape, turn.remember("claimed", lambda: _claimed(state))):
