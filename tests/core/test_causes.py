@@ -228,7 +228,7 @@ def test_an_unknown_job_has_no_cause() -> None:
 
 
 @pytest.mark.parametrize("anew", [False, True], ids=["who stepped", "from a snapshot"])
-def test_who_came_back_before_all_was_read_is_explained_when_it_is(anew: bool) -> None:  # noqa: FBT001
+def test_who_came_back_before_all_was_read_is_explained_then(anew: bool) -> None:  # noqa: FBT001
     """Not only when all causes are due: by then it would have waited without any."""
     world = make.world(
         nodes=1, running=[make.gang("j", on="n0", retries=3)], cause_interval=make.HOUR
