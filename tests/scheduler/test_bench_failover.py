@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @pytest.mark.postgres
 def test_kills_and_hand_overs_are_timed(postgres_url: str, tmp_path: Path) -> None:
     """Each is a change of leader in a log that verifies."""
-    settings = FailoverSettings(bus=postgres_url, nodes=8, runs=1)
+    settings = FailoverSettings(bus=postgres_url, nodes=8, runs=1, standing_s=0)
     said: list[int] = []
 
     numbers = bench_failover(settings, tmp_path, progress=said.append)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -11,6 +12,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
 from gangline.events.bus import open_log
+from gangline.events.log import Topic
 from gangline.events.memory import MemoryLog
 from tests.scheduler.cell import Cell
 from tests.support.buses import DRIVERS, url_of
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from gangline.events.log import Log, TopicPartition
 
+SETTLED_WITHIN_S = 20.0
 _cells = itertools.count(1)
 
 
@@ -48,6 +51,17 @@ class Site:
             self.cell.heartbeat(f"node-{jobs[0]}")
             self.cell.run(scheduler, ms=200)
         scheduler.close()
+        self._settle()
+
+    def _settle(self) -> None:
+        """On Kafka what was committed is not seen before the brokers have marked it."""
+        unsettled = getattr(self.log, "unsettled", None)
+        deadline = time.monotonic() + SETTLED_WITHIN_S
+        while unsettled is not None and any(
+            unsettled([Topic.DECISIONS, Topic.ASSIGNMENTS]).values()
+        ):
+            assert time.monotonic() < deadline, "a transaction is not marked as committed"
+            time.sleep(0.02)
 
     def forget(self, ends: Mapping[TopicPartition, int]) -> None:
         """The log loses what is before these offsets."""

@@ -46,12 +46,17 @@ class FailoverError(LogError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverSettings:
-    """The options of `gangline bench failover`. bus: its URL; runs: of each kind."""
+    """The options of `gangline bench failover`. bus: its URL; runs: of each kind.
+
+    standing_s: how long a standby stands by before its leader dies; one that has just begun still
+    reads the log.
+    """
 
     bus: str
     nodes: int = 1_000
     runs: int = 3
     cell: str = "bench-failover"
+    standing_s: float = 5.0
 
 
 def bench_failover(
@@ -139,6 +144,7 @@ class Pair:
             lambda: sorted(map(self.role, self.running)) == ["leader", "standby"],
             "a leader and a standby",
         )
+        time.sleep(self._settings.standing_s)
 
     def kill(self) -> None:
         """Kill the one that leads."""

@@ -50,6 +50,7 @@ def _find_gangs(state: State, node: Node) -> None:
 def node_dropped(state: State, decision: d.NodeDropped) -> None:
     """A node leaves the fleet."""
     node = state.nodes.pop(decision.node)
+    _judge_anew(state, node)
     state.leave_node(node)
     state.plans_doubted = True
     state.freed()
@@ -87,13 +88,31 @@ def _went_silent(state: State, node: Node, decision: d.NodeHealthChanged) -> Non
     state.wake(decision.until_ms, "lost", node.name)
 
 
-def _was_lost(_state: State, node: Node, _decision: d.NodeHealthChanged) -> None:
+def _was_lost(state: State, node: Node, _decision: d.NodeHealthChanged) -> None:
     node.lost = True
+    _judge_anew(state, node)
 
 
 def _was_heard(state: State, node: Node, _decision: d.NodeHealthChanged) -> None:
     node.lost, node.silent_ms = False, 0
     state.touched[node.name] = None
+    _judge_anew(state, node)
+
+
+def _judge_anew(state: State, node: Node) -> None:
+    """Gangs that are to stop on a node that was not heard have their whole time anew.
+
+    Kept in the state, so that live and in replay they are judged at the same moment, whatever steps
+    there were meanwhile that decided nothing.
+    """
+    policy, now_ms = state.cell.policy, state.cell.now_ms
+    for name in node.gangs:
+        job = state.jobs[name]
+        if job.phase is Phase.STOPPING:
+            job.stop_ms = now_ms
+            state.ends.expect(policy, job)
+            state.wake(now_ms + job.stop_grace_ms + policy["stop_timeout"], "stop", name)
+            state.touch(job)
 
 
 def _was_unready(state: State, node: Node, decision: d.NodeHealthChanged) -> None:

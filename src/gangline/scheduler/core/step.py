@@ -144,10 +144,8 @@ def _stop_due(turn: Turn, name: str) -> None:
     deadline = since + job.stop_grace_ms + state.cell.policy["stop_timeout"]
     if turn.now_ms < deadline:
         state.wake(deadline, "stop", name)
-    elif any(_silent(state.nodes.get(s.node)) for s in job.seats):
-        # Not heard is not stuck: the node is lost, or heard, before this is judged again.
-        state.wake(turn.now_ms + state.cell.policy["stop_timeout"], "stop", name)
-    else:
+    elif not any(_silent(state.nodes.get(s.node)) for s in job.seats):
+        # Not heard is not stuck: when the node is heard, lost or gone, the fold wakes us again.
         nodes.unstoppable(turn, job)
 
 
