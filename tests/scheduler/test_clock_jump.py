@@ -85,6 +85,12 @@ def off_ms(site: Site) -> int:
     return abs(site.steps()[-1].batch.now_ms - time.time_ns() // 1_000_000)
 
 
+def steps_told(site: Site) -> list[int]:
+    """The steps of the wall clock that the scheduler told of, in days."""
+    alarms = [line for line in site.lines("one") if line["event"] == "wall_clock_stepped"]
+    return [round(line["step_ms"] / 86_400_000) for line in alarms]
+
+
 def test_a_jump_of_the_wall_clock_is_an_alarm_and_nothing_else(
     site: Site, clock: WrongClock
 ) -> None:
@@ -99,9 +105,13 @@ def test_a_jump_of_the_wall_clock_is_an_alarm_and_nothing_else(
             f"job-{number} is answered",
         )
         assert off_ms(site) < SLACK_MS, offset
+        # A job may be answered before the next look at the clock, and two jumps would be one step.
+        site.until(
+            lambda count=number: len(steps_told(site)) == count,  # type: ignore[misc]
+            f"step {number} of the clock is told",
+        )
 
-    alarms = [line for line in site.lines("one") if line["event"] == "wall_clock_stepped"]
-    assert [round(line["step_ms"] / 86_400_000) for line in alarms] == [1, -2, 1]
+    assert steps_told(site) == [1, -2, 1]
     assert {step.batch.term for step in site.steps()} == {1}
     assert verify(LogSource(site.log), core).difference is None
 
