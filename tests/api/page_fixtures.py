@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.support.browser import browser
+from tests.support.browser import browser, page_of
 from tests.support.page_cell import PageCell, page_cell
 
 if TYPE_CHECKING:
@@ -36,6 +36,13 @@ def address(cell: PageCell) -> Iterator[str]:
 def chromium() -> Iterator[Browser]:
     """One browser for all tests."""
     with browser() as opened:
+        yield opened
+
+
+@pytest.fixture(name="page")
+def forgiving_page(chromium: Browser) -> Iterator[Page]:
+    """A page, where what the browser complains about is part of the story."""
+    with page_of(chromium) as (opened, _):
         yield opened
 
 

@@ -16,29 +16,21 @@ from gangline.api import tokens
 from gangline.api.tokens import Role
 from gangline.cli import processes
 from gangline.cli.local_process import free_port
-from tests.api.page_fixtures import HOUR_MS, address, cell, chromium, go
-from tests.support.browser import page_of
+from tests.api.page_fixtures import HOUR_MS, address, cell, chromium, forgiving_page, go
 from tests.support.page_cell import serve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from playwright.sync_api import Browser, Page, Route
+    from playwright.sync_api import Page, Route
 
     from gangline.cli.processes import Process
     from tests.support.page_cell import PageCell
 
-__all__ = ["address", "cell", "chromium"]
+__all__ = ["address", "cell", "chromium", "forgiving_page"]
 
 expect.set_options(timeout=60_000)
-
-
-@pytest.fixture
-def page(chromium: Browser) -> Iterator[Page]:
-    """A page; what the browser complains about is no matter while an API is away."""
-    with page_of(chromium) as (opened, _):
-        yield opened
 
 
 class Api:
@@ -91,6 +83,12 @@ def without_reload(page: Page) -> Iterator[None]:
     assert page.evaluate("window.kept") is True
 
 
+def comes_up_to(page: Page, job: str) -> None:
+    """The page is live again, and has what happened meanwhile."""
+    expect(page.get_by_role("table").get_by_role("link", name=job)).to_be_visible()
+    expect(page.locator("#live")).to_have_text("live")
+
+
 def test_an_api_that_was_killed_is_missed_and_taken_up_again(
     page: Page, cell: PageCell, api: Api
 ) -> None:
@@ -105,8 +103,7 @@ def test_an_api_that_was_killed_is_missed_and_taken_up_again(
 
         api.again()
 
-        expect(page.get_by_role("table").get_by_role("link", name=job)).to_be_visible()
-        expect(page.locator("#live")).to_have_text("live")
+        comes_up_to(page, job)
         expect(page.locator("#trouble")).to_have_count(0)
 
 
@@ -122,8 +119,7 @@ def test_an_api_that_stands_still_is_not_taken_for_live(
 
         api.process.send(signal.SIGCONT)
 
-        expect(page.get_by_role("table").get_by_role("link", name=job)).to_be_visible()
-        expect(page.locator("#live")).to_have_text("live")
+        comes_up_to(page, job)
 
 
 def test_a_past_that_could_not_be_read_is_read_when_the_api_is_back(

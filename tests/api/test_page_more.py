@@ -11,25 +11,16 @@ from playwright.sync_api import expect
 from gangline.events.log import Topic
 from gangline.replay.history import LogSource
 from gangline.replay.timetravel import When, state_at
-from tests.api.page_fixtures import HOUR_MS, PAGES, address, cell, chromium, go
+from tests.api.page_fixtures import HOUR_MS, PAGES, address, cell, chromium, forgiving_page, go
 from tests.support.browser import page_of, violations
 from tests.support.page_cell import PageCell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from playwright.sync_api import Browser, Page, Route
 
-__all__ = ["address", "cell", "chromium"]
+__all__ = ["address", "cell", "chromium", "forgiving_page"]
 
 expect.set_options(timeout=60_000)
-
-
-@pytest.fixture
-def page(chromium: Browser) -> Iterator[Page]:
-    """A page; what the browser says of answers that are refused is part of these stories."""
-    with page_of(chromium) as (opened, _):
-        yield opened
 
 
 def a_running_job(cell: PageCell) -> str:

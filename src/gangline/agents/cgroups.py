@@ -10,13 +10,9 @@ from __future__ import annotations
 import contextlib
 import os
 from pathlib import Path
-from typing import Final
-
-MOST_PROCESSES: Final = 16_384
-"""Processes and threads of an attempt on a node, where nobody says otherwise."""
 
 
-def make(parent: Path, name: str, *, most_processes: int = MOST_PROCESSES) -> Path | None:
+def make(parent: Path, name: str, *, most_processes: int) -> Path | None:
     """The two groups of an attempt; None where we may not make them.
 
     most_processes: its fork bombs hit this before they hit the machine; 0 for no limit.

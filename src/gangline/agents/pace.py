@@ -14,11 +14,11 @@ import re
 import time
 from dataclasses import asdict, dataclass
 from itertools import islice
-from statistics import median_low
 from typing import TYPE_CHECKING, Any, Final
 
 from gangline.agents import plan as files
 from gangline.agents import untrusted
+from gangline.events.pace import is_slower, usual
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 _FILE: Final = re.compile(re.escape(files.PROGRESS) + r"\.(\d{1,7})")
 _MOST_FILES: Final = 4096
-SLOWER: Final = 1.25
-"""A rank that needs so many times the median of its neighbours is slow, as for the whole gang."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,22 +60,14 @@ def paces(attempt: Path) -> list[Pace]:
 def slow(neighbours: Sequence[Pace]) -> list[int]:
     """The ranks of one member that are slower than the others of it, by their own part of a step.
 
-    Where fewer than half of them say that part, by the whole step. The median of two is the lower.
+    Where fewer than half of them say that part, by the whole step.
     """
-    for needs in (_own_s, _step_s):
-        said = [seconds for pace in neighbours if (seconds := needs(pace)) is not None]
-        if said and 2 * len(said) >= len(neighbours):
-            usual = median_low(said)
-            return [pace.rank for pace in neighbours if (needs(pace) or 0) > SLOWER * usual]
+    for needs in ([each.own_s for each in neighbours], [each.step_s for each in neighbours]):
+        than = usual(needs)
+        if than is not None:
+            both = zip(neighbours, needs, strict=True)
+            return [pace.rank for pace, seconds in both if is_slower(seconds, than)]
     return []
-
-
-def _own_s(pace: Pace) -> float | None:
-    return pace.own_s
-
-
-def _step_s(pace: Pace) -> float | None:
-    return pace.step_s
 
 
 def _pace(attempt: Path, rank: int) -> Pace | None:

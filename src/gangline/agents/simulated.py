@@ -50,16 +50,17 @@ class Heard(NamedTuple):
 class SimulatedNode:
     """A machine and its agent.
 
-    up: the machine runs. cut: no fact and no command gets through. ready_ms: how late MemberReady
-    comes, None for never. assigned: the newest assignment, heard or not. members: the gangs it
-    knows, by job and attempt. outbox: facts that could not be said yet. bad: broken GPUs; unsaid:
-    faults and repairs of them that the agent of this boot has still to find.
+    up: the machine runs. cut: no fact and no command gets through, since cut_ms. ready_ms: how late
+    MemberReady comes, None for never. assigned: the newest assignment, heard or not. members: the
+    gangs it knows, by job and attempt. outbox: facts that could not be said yet. bad: broken GPUs;
+    unsaid: faults and repairs of them that the agent of this boot has still to find.
     """
 
     name: str
     gpus: int
     up: bool = True
     cut: bool = False
+    cut_ms: int = 0
     boot: int = 1
     ready_ms: int | None = 0
     assigned: tuple[AssignedMember, ...] = ()
@@ -174,7 +175,8 @@ class SimulatedFleet:
             if gang.works:
                 self._plan(gang)
         was_reachable = node.reachable
-        node.cut = True
+        if not node.cut:
+            node.cut, node.cut_ms = True, now_ms
         self._note(node, was_reachable, now_ms)
         if for_ms is not None:
 

@@ -20,13 +20,11 @@ from gangline.api.problems import ProblemError
 from gangline.api.query import only_known
 from gangline.api.reads import OpenViews, job_or_problem
 from gangline.api.views import Views
+from gangline.events.pace import is_slower, usual
 
 router = APIRouter(prefix="/v1", tags=["jobs"], dependencies=[Depends(only_known)])
 
 _AT_ONCE: Final = 16
-SLOWER: Final = 1.25
-"""A rank that needs so many times the median of its gang is slow."""
-
 QUIET_STEPS: Final = 10
 QUIET_S: Final = 30.0
 """One that is behind and quiet for so long, and for so many steps of the median, stands still."""
@@ -83,25 +81,15 @@ class _Gang:
 
     def __init__(self, rows: Sequence[Rank]) -> None:
         self.step = median_low([row["step"] for row in rows]) if rows else 0
-        self.step_s = _usual(rows, "step_s")
-        self.own_s = _usual(rows, "own_s")
+        self.step_s = usual([row["step_s"] for row in rows])
+        self.own_s = usual([row["own_s"] for row in rows])
 
     def reasons(self, row: Mapping[str, Any]) -> Iterator[str]:
         """Why a rank is slower than the others, the surest first."""
         behind = self.step - row["step"]
         if behind > 0 and row["quiet_s"] > max(QUIET_S, QUIET_STEPS * (self.step_s or 0)):
             yield f"has been at step {row['step']} for {row['quiet_s']:.0f} s, others {behind} on"
-        if _is_slower(row["own_s"], self.own_s):
+        if is_slower(row["own_s"], self.own_s):
             yield f"needs {row['own_s']:.3g} s of its own a step, the gang {self.own_s:.3g}"
-        if behind > 0 and _is_slower(row["step_s"], self.step_s):
+        if behind > 0 and is_slower(row["step_s"], self.step_s):
             yield f"needs {row['step_s']:.3g} s a step, the gang {self.step_s:.3g}"
-
-
-def _usual(rows: Sequence[Rank], name: str) -> float | None:
-    """The median, None while fewer than half of the ranks say it."""
-    said = [row[name] for row in rows if row[name] is not None]
-    return median_low(said) if said and 2 * len(said) >= len(rows) else None
-
-
-def _is_slower(value: float | None, usual: float | None) -> bool:
-    return value is not None and usual is not None and value > SLOWER * usual

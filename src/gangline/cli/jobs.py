@@ -130,7 +130,7 @@ def _forecast_lines(row: Row) -> Iterator[str]:
         yield f"it would start now, on {nodes_in_words(row['nodes'])}"
     elif row["verdict"] == "later":
         yield (
-            f"it would start {ago(row['start_at'])}, on {', '.join(row['nodes'])}, number "
+            f"it would start {ago(row['start_at'])}, on {nodes_in_words(row['nodes'])}, number "
             f"{row['position']} of those that wait"
         )
     else:

@@ -129,7 +129,8 @@ class Invariants:
             return
         lost_ms = gang.done_ms(world.now_ms) - job.saved_ms
         bound_ms = gang.interval_ms
-        cut = [world.cut_ms[s.node] for s in job.seats if world.fleet.nodes[s.node].cut]
+        nodes = [world.fleet.nodes[seat.node] for seat in job.seats]
+        cut = [node.cut_ms for node in nodes if node.cut]
         if cut:
             # A new leader gives each node that is silent the whole time anew.
             unheard_ms = max(0, world.led_ms - min(cut)) + world.outages_ms

@@ -105,7 +105,6 @@ class World:
         self.steps: list[Step] = []
         self.outages_ms = 0
         self.led_ms = 0
-        self.cut_ms: dict[str, int] = {}
         self.facts_read = 0
         self._keeps_steps = keeps_steps
         self._patient = patient
@@ -171,8 +170,6 @@ class World:
 
     def cut(self, node: str, *, for_ms: int | None) -> None:
         """A node cannot be reached, until after `for_ms`."""
-        if not self.fleet.nodes[node].cut:
-            self.cut_ms[node] = self.now_ms
         self.fleet.cut(node, for_ms=for_ms, now_ms=self.now_ms)
         self._made()
 

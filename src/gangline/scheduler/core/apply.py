@@ -160,10 +160,15 @@ def _forget(state: State, job: Job, *, queued: bool = True) -> None:
         if job.id in state.dependents.get(other, ()):
             state.dependents[other].remove(job.id)
     del state.jobs[job.id]
-    state.unverified.pop(job.id, None)
-    state.unexplained.pop(job.id, None)
+    _told(state, job.id)
     state.causes_stale = True
     state.touch(job)
+
+
+def _told(state: State, job_id: str) -> None:
+    """Why it waits has been said, or it waits no more."""
+    state.unverified.pop(job_id, None)
+    state.unexplained.pop(job_id, None)
 
 
 def _remember(state: State, job_id: str, outcome: str) -> None:
@@ -186,8 +191,7 @@ def _wait_cause_changed(state: State, decision: d.WaitCauseChanged) -> None:
             # Only when all were looked at does one that had a cause get another.
             state.cell.stale_ms = 0
         job.cause, job.cause_text = str(decision.cause), decision.text
-        state.unverified.pop(job_id, None)
-        state.unexplained.pop(job_id, None)
+        _told(state, job_id)
         state.touch(job)
 
 
@@ -203,8 +207,7 @@ def _gang_placed(state: State, decision: d.GangPlaced) -> None:
             state.nodes[seat.node].claimed &= ~seat.held
             seat.held = 0
     state.dequeue(job)
-    state.unverified.pop(job.id, None)
-    state.unexplained.pop(job.id, None)
+    _told(state, job.id)
     job.phase = moved(job.phase, decision)
     job.attempt = decision.attempt
     job.seats = decision.seats
@@ -398,33 +401,37 @@ def _hand_to_claims(state: State, job: Job) -> None:
 
 
 def _reservation_planned(state: State, decision: d.ReservationPlanned) -> None:
-    planned = Reservation(
-        job=decision.job,
-        kind=decision.kind,
-        planned_ms=state.cell.now_ms,
-        start_ms=decision.start_ms,
-        end_ms=decision.end_ms,
-        seats=tuple(Kept(node=s.node, gpus=s.gpus, held=mask_of(s.held)) for s in decision.seats),
-        victims=decision.victims,
-    )
     old = state.reservations.get(decision.job)
-    if old is not None and _is_same(old, planned):
+    if old is not None and is_same_plan(old, decision):
         # No news for anybody: else two firm plans on one node would be made again for ever.
-        old.planned_ms, old.disturbed = planned.planned_ms, False
+        old.planned_ms, old.disturbed = state.cell.now_ms, False
         state.touch(old)
         return
     if old is not None:
         state.unreserve(decision.job, started=False)
-    state.reserve(planned)
+    state.reserve(
+        Reservation(
+            job=decision.job,
+            kind=decision.kind,
+            planned_ms=state.cell.now_ms,
+            start_ms=decision.start_ms,
+            end_ms=decision.end_ms,
+            seats=tuple(
+                Kept(node=seat.node, gpus=seat.gpus, held=mask_of(seat.held))
+                for seat in decision.seats
+            ),
+            victims=decision.victims,
+        )
+    )
 
 
-def _is_same(old: Reservation, planned: Reservation) -> bool:
-    """Whether a plan came out as it was."""
+def is_same_plan(old: Reservation, decision: d.ReservationPlanned) -> bool:
+    """Whether a plan comes out as it was; a claim never does."""
     return (
-        old.kind == planned.kind != "claim"
-        and old.start_ms == planned.start_ms
-        and old.end_ms == planned.end_ms
-        and old.seats == planned.seats
+        old.kind == decision.kind != "claim"
+        and (old.start_ms, old.end_ms) == (decision.start_ms, decision.end_ms)
+        and [(kept.node, kept.gpus) for kept in old.seats]
+        == [(seat.node, seat.gpus) for seat in decision.seats]
     )
 
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from heapq import merge
 
 from gangline.events import decisions as d
+from gangline.scheduler.core.apply import is_same_plan
 from gangline.scheduler.core.assumed import run_ms
 from gangline.scheduler.core.entities import Job, Reservation
 from gangline.scheduler.core.fleet import Place, Shape, Tree
@@ -105,23 +106,17 @@ def plan(turn: Turn, job: Job, shape: Shape, order: Order) -> None:
             turn.decide(d.ReservationReleased(job=job.id, why="changed"))
         return
     start_ms, place = found
-    if not due and old is not None and _is_same(old, start_ms, place):
-        return
-    turn.decide(
-        d.ReservationPlanned(
-            job=job.id,
-            kind="firm" if firm else "plan",
-            start_ms=start_ms,
-            end_ms=start_ms + run_ms(state.cell.policy, job),
-            seats=tuple(d.ReservedSeat(node=node.name, gpus=count) for node, count in place.parts),
-        )
+    planned = d.ReservationPlanned(
+        job=job.id,
+        kind="firm" if firm else "plan",
+        start_ms=start_ms,
+        end_ms=start_ms + run_ms(state.cell.policy, job),
+        seats=tuple(d.ReservedSeat(node=node.name, gpus=count) for node, count in place.parts),
     )
+    if not due and old is not None and is_same_plan(old, planned):
+        return
+    turn.decide(planned)
     ask_broken(turn, [node.name for node, _ in place.parts], order)
-
-
-def _is_same(old: Reservation, start_ms: int, place: Place) -> bool:
-    seats = [(seat.node, seat.gpus) for seat in old.seats]
-    return old.start_ms == start_ms and seats == [(node.name, n) for node, n in place.parts]
 
 
 def _due(turn: Turn, old: Reservation, *, firm: bool) -> bool:

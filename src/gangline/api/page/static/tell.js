@@ -90,10 +90,9 @@ const WORDS = {
 const PLACE_LEFT = {
   started: "it has started",
   changed: "it waits in another way now",
-  overtaken: "another job was first there",
+  overtaken: "an urgent job takes it",
   expired: "its time has passed",
   fault: "a node of it fell out",
-  broken: "a node of it fell out",
   withdrawn: "a node of it was taken out",
   cancelled: "the job was cancelled",
   held: "the job is held",
