@@ -285,6 +285,18 @@ def test_a_late_copy_of_a_second_fault_is_known_by_what_ended_both() -> None:
     assert world.refusals(again) == [Refusal.DUPLICATE]
 
 
+def test_numbers_begin_anew_with_a_boot() -> None:
+    """A machine that was set up anew counts from its own clock; what it says is no late copy."""
+    world = make.world(nodes=1)
+    world.step(fault(3, number=64_800_000))
+    world.step(f.FaultCleared(node="n0", gpu=3, number=64_800_001))
+    world.step(f.NodeRegistered(node="n0", boot_id="another", gpus=8))
+
+    told = world.step(fault(3, number=60_000))
+
+    assert "GpuWithdrawn" in make.kinds(told)
+
+
 FAULTS: list[tuple[Any, Refusal]] = [
     (fault(0, "ghost"), Refusal.NO_SUCH_NODE),
     (fault(8), Refusal.NO_SUCH_GPU),

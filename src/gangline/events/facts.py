@@ -262,7 +262,7 @@ class FaultDetected:
     """Hardware is broken. gpu: its index, -1 for the whole node.
 
     Fault: xid, ecc, nvlink, nic, thermal, … number: rises with each fault and each clearing that a
-    node states, so that a late copy is known by it; 0 where nobody counts.
+    node states while it is up, so that a late copy is known by it; 0 where nobody counts.
     """
 
     node: str

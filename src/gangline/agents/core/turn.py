@@ -247,7 +247,7 @@ class Turn:
             self._state_fault(other, its_kind)
 
     def _next_number(self) -> int:
-        """One more than the last, or the time: who lost the journal counts on from there."""
+        """One more than the last, or the time since the boot: who lost the journal counts on."""
         self.state.fault_number = max(self.state.fault_number + 1, self.now_ms)
         return self.state.fault_number
 

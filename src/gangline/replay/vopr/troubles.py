@@ -124,7 +124,12 @@ class FaultInjector:
         host = self._chance.choice(self._hosts)
         for_ms = self._cut(host.line)
         if for_ms == CUT_MS[-1] and self._apart.random() < RESTARTED:
-            self._later(self._apart.randrange(for_ms), host.stop_agent)
+
+            def stop() -> None:
+                if not self.over:
+                    host.stop_agent()
+
+            self._later(self._apart.randrange(for_ms), stop)
             self._later(for_ms, host.start_agent)
 
     def slow_host(self) -> None:

@@ -60,6 +60,9 @@ def node_dropped(state: State, decision: d.NodeDropped) -> None:
 def node_booted(state: State, decision: d.NodeBooted) -> None:
     """An agent came up."""
     node = state.nodes[decision.node]
+    if node.boot_id != decision.boot_id:
+        # Numbers of facts may begin anew with the clock of a boot, where the journal is gone too.
+        node.fault_seen = {}
     node.boot_id, node.address = decision.boot_id, decision.address
     state.touched[node.name] = None
     state.touch(node)

@@ -124,23 +124,21 @@ def settle(turn: Turn) -> list[Reservation]:
 def _overtaken(turn: Turn, ready: list[Reservation]) -> list[Reservation]:
     """Claims whose jobs an urgent one that waits would evict as soon as they had started.
 
-    Those that are last in order, until it starts. Only the first urgent job that its quota lets
-    run: the others keep off what it waits for.
+    Those that are last in order, until it starts. Only for the first urgent job in order, whatever
+    keeps it: when a claim is gone it may get a plan, and the others would have to keep off that.
     """
     state = turn.state
     order = Order(state, turn.now_ms)
     given = [r for r in ready if _may_go(state.jobs[r.job])]
     given.sort(key=lambda r: order.key(state.jobs[r.job]), reverse=True)
-    for urgent in sorted(_urgent(state) if given else (), key=order.key):
-        if quota.barrier(state, urgent.spec) is not None:
-            continue
-        if quota.breaks_claim(state, urgent) or _starts_with(turn, urgent, [], order):
-            return []
-        for many in range(1, len(given) + 1):
-            if _starts_with(turn, urgent, given[:many], order):
-                return given[:many]
+    urgent = min(_urgent(state), key=order.key, default=None) if given else None
+    if urgent is None or quota.barrier(state, urgent.spec) is not None:
         return []
-    return []
+    if quota.breaks_claim(state, urgent) or _starts_with(turn, urgent, [], order):
+        return []
+    sizes = range(1, len(given) + 1)
+    enough = (many for many in sizes if _starts_with(turn, urgent, given[:many], order))
+    return given[: next(enough, 0)]
 
 
 def _may_go(job: Job) -> bool:
@@ -164,10 +162,10 @@ def _starts_with(turn: Turn, job: Job, claims: list[Reservation], order: Order) 
             before.setdefault(seat.node, now)
             tree.count(state.nodes[seat.node], now + seat.held.bit_count())
     with Keeping(turn, job, order).without_kept(tree):
-        fits = tree.fits(shape)
+        place = tree.find(shape)
     for name, free in before.items():
         tree.count(state.nodes[name], free)
-    return fits
+    return place is not None
 
 
 def _verdict(state: State, reservation: Reservation) -> str:
