@@ -12,6 +12,7 @@ import pytest
 from gangline.agents.attempts import folder_name
 from gangline.agents.core import Key
 from gangline.agents.log_server import LogServer, kept_token
+from gangline.agents.rotation import rotate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,6 +67,26 @@ def test_a_file_is_read_from_an_offset_on(server: LogServer) -> None:
 
     body, headers = _get(server, "/logs/a%2Fb/2/rank-0.out?offset=11")
     assert (body, headers["X-Next-Offset"]) == (b"", "11")
+
+
+def test_offsets_count_on_over_rotations(server: LogServer, tmp_path: Path) -> None:
+    """Whoever was away for two rotations reads on where they were; what is gone is passed over."""
+    log = tmp_path / folder_name(Key("a/b", 2)) / "rank-0.out"
+    written = log.read_bytes()
+    for more in (b"one", b"two", b"three"):
+        assert rotate(log, above=1, keep=2)
+        log.write_bytes(more * 5)
+        written += more * 5
+
+    _, headers = _get(server, "/logs/a%2Fb/2/rank-0.out?offset=99")
+    assert (headers["X-Next-Offset"], headers["X-Size"]) == ("99", str(len(written)))
+    read, offset = b"", 0
+    while (answer := _get(server, f"/logs/a%2Fb/2/rank-0.out?offset={offset}&limit=4"))[0]:
+        read += answer[0]
+        offset = int(answer[1]["X-Next-Offset"])
+
+    assert read == written.removeprefix(b"hello world")
+    assert offset == len(written)
 
 
 def test_who_has_no_token_sees_nothing(server: LogServer) -> None:

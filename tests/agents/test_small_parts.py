@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +11,7 @@ from gangline.agents.attempts import folder_name
 from gangline.agents.core import Exit, Key, Stage
 from gangline.agents.journal import Journal, JournalError
 from gangline.agents.private import PrivateError, open_private
-from gangline.agents.rotation import rotate
+from gangline.agents.rotation import kept, rotate
 from gangline.agents.spool import Spool
 from gangline.events.spec import Private
 from tests.agents import make
@@ -175,6 +176,30 @@ def test_a_long_log_is_rotated_while_its_program_goes_on_writing(tmp_path: Path)
     assert (tmp_path / "rank-0.out.1").read_text() == "three" * 10
     assert (tmp_path / "rank-0.out.2").read_text() == "two" * 10
     assert not (tmp_path / "rank-0.out.3").exists()
+
+
+def test_a_log_that_a_full_disk_cut_unkept_passes_for_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What could not be copied is gone; older parts keep the offsets that they had."""
+    log = tmp_path / "rank-0.out"
+    for text in ("one", "two", "three", "four"):
+        log.write_text(text * 10)
+        with monkeypatch.context() as full:
+            if text == "two":
+                full.setattr("shutil.copyfileobj", _no_room)
+            assert rotate(log, above=10, keep=3)
+
+    assert (tmp_path / "rank-0.out.1").read_text() == "four" * 10
+    assert [(part.path.name, part.begins) for part in kept(log)] == [
+        ("rank-0.out", 150),
+        ("rank-0.out.1", 110),
+        ("rank-0.out.2", 60),
+    ]
+
+
+def _no_room(*_: object) -> None:
+    raise OSError(errno.ENOSPC, "no room")
 
 
 @pytest.mark.parametrize("job", ["a/b", "..", "ü" * 128, "a b\tc", "x" * 128])

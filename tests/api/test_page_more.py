@@ -44,10 +44,11 @@ class Printer:
         elif route.request.url.endswith("/logs"):
             size = len(self.text)
             files = [{"node": "n1", "file": "rank-0.log", "size": size}]
-            route.fulfill(json={"attempt": 99, "state": "running", "files": files})
+            found = {"attempt": 99, "state": "running", "files": files, "unreachable": []}
+            route.fulfill(json=found)
         else:
-            found = re.search(r"offset=(\d+)", route.request.url)
-            offset = int(found.group(1)) if found else 0
+            asked = re.search(r"offset=(\d+)", route.request.url)
+            offset = int(asked.group(1)) if asked else 0
             headers = {"x-next-offset": str(len(self.text)), "x-size": str(len(self.text))}
             route.fulfill(body=self.text[offset:], headers=headers)
 

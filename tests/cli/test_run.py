@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gangline.cli import run_job
+from gangline.cli import following
 from gangline.events.facts import JobCancelRequested
 from gangline.events.log import Topic
 
@@ -24,10 +24,10 @@ WAITING = {
 def _interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C comes where it would wait."""
 
-    def interrupt() -> None:
+    def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run_job, "pause", interrupt)
+    monkeypatch.setattr(following.Follower, "_show", interrupt)
     monkeypatch.setattr("gangline.client.new_key", lambda _: "look")
 
 

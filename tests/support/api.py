@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def listening_api(*, tokens: Path | None = None) -> Iterator[tuple[str, World]]:
+def listening_api(
+    *, tokens: Path | None = None, agent_token: str = ""
+) -> Iterator[tuple[str, World]]:
     """Serve one on a free port; its URL, and what is behind it."""
-    world = make_world(tokens=tokens)
+    world = make_world(tokens=tokens, agent_token=agent_token)
     config = uvicorn.Config(world.client.app, port=0, log_level="error", lifespan="off")
     with listening(config) as url:
         yield url, world

@@ -1,9 +1,10 @@
 """The logs of a node's jobs over HTTP, for whoever has the token.
 
 `GET /logs/JOB/ATTEMPT` lists the files; `GET /logs/JOB/ATTEMPT/FILE?offset=N&limit=N` gives a
-part of one, with `X-Next-Offset` to go on from and `X-Size`. A size below the offset means that
-the file was rotated: what was there is in FILE.1. `GET /ranks/JOB/ATTEMPT` says how each rank gets
-on (pace.py). Reading is all that can be done here.
+part of one, with `X-Next-Offset` to go on from and `X-Size`. Both count from the first byte ever
+written, however often the file was rotated since (rotation.py); what is not kept any more is passed
+over. `GET /ranks/JOB/ATTEMPT` says how each rank gets on (pace.py). Reading is all that can be done
+here.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from gangline.agents import procfs
 from gangline.agents.attempts import folder_name
 from gangline.agents.core import Key
 from gangline.agents.pace import paces
+from gangline.agents.rotation import cut_bytes, kept
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -108,7 +110,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _list(self, folder: Path) -> None:
         files = sorted(path for path in folder.iterdir() if _FILE.fullmatch(path.name))
-        found = [{"file": path.name, "size": path.stat().st_size} for path in files]
+        found = [{"file": path.name, "size": _written(path)} for path in files]
         self._say(HTTPStatus.OK, {"files": found})
 
     def _part(self, path: Path, query: dict[str, str]) -> None:
@@ -116,16 +118,12 @@ class _Handler(BaseHTTPRequestHandler):
         if not (offset.isdecimal() and limit.isdecimal()):
             self._say(HTTPStatus.BAD_REQUEST, {"title": "offset and limit are numbers of bytes"})
             return
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            file.seek(min(int(offset), size))
-            data = file.read(min(int(limit), _MAX_BYTES))
-            end = file.tell()
+        data, end = _read(path, int(offset), min(int(limit), _MAX_BYTES))
         self.send_response(HTTPStatus.OK)
         self.send_header("Content-Type", "application/octet-stream")
         self.send_header("Content-Length", str(len(data)))
         self.send_header("X-Next-Offset", str(end))
-        self.send_header("X-Size", str(size))
+        self.send_header("X-Size", str(_written(path)))
         self.end_headers()
         self.wfile.write(data)
 
@@ -139,3 +137,21 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002, ANN401 - its own
         """Requests are not logged."""
+
+
+def _written(path: Path) -> int:
+    """How many bytes were ever written to an output."""
+    return (cut_bytes(path) or 0) + path.stat().st_size
+
+
+def _read(path: Path, offset: int, limit: int) -> tuple[bytes, int]:
+    """Bytes from an offset on, or from the first one that is kept; and where they end."""
+    parts = list(kept(path))
+    part = next((part for part in parts if part.begins <= offset), parts[-1])
+    begin = max(offset - part.begins, 0)
+    if begin > part.size and cut_bytes(path) is not None:
+        return b"", offset  # it was cut just now, and that is about to be noted
+    with part.path.open("rb") as file:
+        file.seek(min(begin, part.size))
+        data = file.read(limit)
+        return data, part.begins + file.tell()

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any, Final
 from urllib.parse import quote
 
@@ -19,7 +20,8 @@ from gangline.api.views import Views
 
 router = APIRouter(prefix="/v1", tags=["jobs"], dependencies=[Depends(only_known)])
 
-_TIMEOUT_S: Final = 5.0
+_TIMEOUT: Final = httpx2.Timeout(5.0, connect=2.0)
+_AT_ONCE: Final = 16
 _PASSED_ON: Final = ("x-next-offset", "x-size")
 
 
@@ -30,15 +32,42 @@ def files(
     views: OpenViews,
     caller: Caller,
     attempt: Annotated[int | None, Query(ge=1)] = None,
+    node: Name | None = None,
 ) -> dict[str, Any]:
-    """The files that an attempt of a job (its last one) writes to, over all its nodes."""
+    """The files that an attempt of a job (its last one) writes to, over all its nodes or on one.
+
+    `size`: bytes ever written. `unreachable`: nodes that say nothing, each with the `detail`.
+    """
     authorise(caller, Verb.READ_PRIVATE, str(job_or_problem(views, job)["team"]))
     found = attempt_of(views, job, attempt)
-    listed = []
-    for node in nodes_of(found):
-        answer = ask(request, views, node, f"/logs/{quote(job, safe='')}/{found['attempt']}")
-        listed += [{"node": node, **each} for each in json.loads(answer.content)["files"]]
-    return {"job": job, "attempt": found["attempt"], "state": found["state"], "files": listed}
+    nodes = [each for each in nodes_of(found) if node in (None, each)]
+    if not nodes:
+        raise ProblemError("not-found", f"attempt {found['attempt']} of {job} is not on {node}")
+    path = f"/logs/{quote(job, safe='')}/{found['attempt']}"
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        said = list(pool.map(lambda each: _listed(request, views, each, path), nodes))
+    return {
+        "job": job,
+        "attempt": found["attempt"],
+        "state": found["state"],
+        "files": [file for answer in said if isinstance(answer, list) for file in answer],
+        "unreachable": [
+            {"node": each, "detail": answer.detail}
+            for each, answer in zip(nodes, said, strict=True)
+            if isinstance(answer, ProblemError)
+        ],
+    }
+
+
+def _listed(
+    request: Request, views: Views, node: str, path: str
+) -> list[dict[str, Any]] | ProblemError:
+    """A node's files of an attempt, none where it keeps none; or why it says nothing."""
+    try:
+        answer = ask(request, views, node, path)
+    except ProblemError as problem:
+        return [] if problem.slug == "not-found" else problem
+    return [{"node": node, **each} for each in json.loads(answer.content)["files"]]
 
 
 @router.get("/jobs/{job}/logs/{node}/{file}")
@@ -95,7 +124,7 @@ def ask(
     headers = {"Authorization": f"Bearer {token}"}
     try:
         answer = httpx2.get(
-            f"http://{address}{path}", params=params, headers=headers, timeout=_TIMEOUT_S
+            f"http://{address}{path}", params=params, headers=headers, timeout=_TIMEOUT
         )
     except httpx2.TransportError as error:
         raise ProblemError("agent-unreachable", f"{node} at {address}: {error}") from error

@@ -9,15 +9,15 @@ import click
 
 from gangline.cli.completing import team_names
 from gangline.cli.connection import connect
-from gangline.cli.logs import follow
+from gangline.cli.following import Follower
 from gangline.cli.output import say
+from gangline.cli.output_files import Wanted
 
 if TYPE_CHECKING:
     from gangline.client import Client
 
 _POLL_S: Final = 0.3
 _INTERRUPTED: Final = 130
-_NOT_RUNNING: Final = frozenset({"starting", "aborted"})
 
 
 @click.command("run")
@@ -52,12 +52,8 @@ def command_run(*, node: str | None, **fields: Any) -> int:  # noqa: ANN401
 
 def _watch(client: Client, job: str) -> int:
     """Show what each attempt prints, until the job has ended; its exit code."""
-    shown = 0
-    while (attempt := _next_attempt(client, job, after=shown)) is not None:
-        if shown:
-            say(f"{job} runs again, attempt {attempt}")
-        follow(client, job, attempt=attempt)
-        shown = attempt
+    _wait_until_known(client, job)
+    Follower(client, Wanted(job, attempt=0)).run()
     code = client.wait(job)
     found = client.job(job)
     if found["state"] != "succeeded":
@@ -65,25 +61,17 @@ def _watch(client: Client, job: str) -> int:
     return code
 
 
-def _next_attempt(client: Client, job: str, *, after: int) -> int | None:
-    """The next attempt that runs or ran, None when the job has ended without one."""
-    from gangline.client import ENDED, NotFoundError  # noqa: PLC0415 - as in connect()
+def _wait_until_known(client: Client, job: str) -> None:
+    """It is submitted, and may be in no view yet."""
+    from gangline.client import NotFoundError  # noqa: PLC0415 - as in connect()
 
-    said = ""
     while True:
         try:
-            found = client.job(job)
+            client.job(job)
         except NotFoundError:
-            found = {"state": "", "attempts_list": []}  # submitted, and in no view yet
-        for one in found["attempts_list"]:
-            if one["attempt"] > after and one["state"] not in _NOT_RUNNING:
-                return int(one["attempt"])
-        if found["state"] in ENDED:
-            return None
-        if found["state"] == "queued" and (why := found.get("reason_text") or "") not in ("", said):
-            said = why
-            say(f"{job} waits: it {why}")
-        pause()
+            pause()
+        else:
+            return
 
 
 def pause() -> None:

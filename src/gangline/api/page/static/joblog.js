@@ -50,6 +50,9 @@ export class Output {
     this.say("reading …");
     try {
       const found = await get(this.path);
+      if (!found.files.length && found.unreachable.length) {
+        throw new Error(found.unreachable[0].detail);
+      }
       this.attempt = found.attempt;
       this.files.replaceChildren(
         ...found.files.map((each) =>
