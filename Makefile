@@ -20,6 +20,7 @@ AWAY ?= 60
 BIN := .venv/bin
 STAMP := .venv/.stamp
 COMPILED := build/compiled
+LOCKS := requirements-bootstrap.lock requirements.lock
 
 .PHONY: help setup demo up down test lint schemas sim properties mutants bench chaos-kafka
 .PHONY: chaos-agents experiments lock wheel clean
@@ -29,15 +30,19 @@ help: ## List these targets
 
 setup: $(STAMP) ## Make .venv with everything; .venv/bin/gangline is then the command
 
-# Hashes of everything are checked, also those of the installer itself.
-$(STAMP): pyproject.toml requirements.lock requirements-bootstrap.lock
+# Hashes of everything are checked, also those of the installer itself. uv is the quick one; where a
+# mirror or a certificate of the company stands in pip.conf only, pip is the one that gets through.
+$(STAMP): pyproject.toml $(LOCKS)
 	@test -n "$(PYTHON)" \
 	  || { echo "make: no Python 3.11 or newer with venv found (PYTHON=… names one)" >&2; exit 2; }
 	test -x $(BIN)/python || "$(PYTHON)" -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes \
 	  -r requirements-bootstrap.lock
 	$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes --strict \
-	  requirements-bootstrap.lock requirements.lock
+	  $(LOCKS) 2>/dev/null \
+	  || { echo "make: uv, which reads no pip.conf, could not: pip does it, slowly" >&2; \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+	  $(LOCKS:%=-r %); }
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
 	@touch $@
 

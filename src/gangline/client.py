@@ -196,6 +196,8 @@ class Client:
     ) -> None:
         """patience_s: for how long requests are repeated while the API cannot be reached."""
         self.url = (url or find_url()).rstrip("/")
+        noted = not url and not os.environ.get("GANGLINE_URL")  # by the stack of this folder
+        self._start_it = "; `gangline up` starts it" if noted else ""
         self._closed = False
         self._patience_s = patience_s
         token = os.environ.get("GANGLINE_API_TOKEN") if token is None else token
@@ -415,10 +417,14 @@ class Client:
         try:
             response = self._http.get(path, params=params)
         except httpx2.TransportError as error:
-            raise UnreachableError(f"no API answers at {self.url}: {error}") from error
+            raise self._no_answer(error) from error
         if not response.is_success:
             raise _error_of(response)
         return response.content, int(response.headers.get("x-next-offset", offset))
+
+    def _no_answer(self, error: httpx2.TransportError) -> UnreachableError:
+        reason = str(error) or type(error).__name__
+        return UnreachableError(f"no API answers at {self.url}: {reason}{self._start_it}")
 
     def _once(
         self, method: str, path: str, body: object, params: dict[str, Any], headers: dict[str, str]
@@ -430,8 +436,7 @@ class Client:
         except (UnicodeEncodeError, ValueError) as error:
             return InvalidError(f"this cannot be sent as JSON: {error}"), None
         except httpx2.TransportError as error:
-            reason = str(error) or type(error).__name__
-            return UnreachableError(f"no API answers at {self.url}: {reason}"), 0.0
+            return self._no_answer(error), 0.0
         if response.is_success:
             return response.json() if response.content else None, None
         again = response.status_code in _AGAIN and not _asks_for_patience(response)

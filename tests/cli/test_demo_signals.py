@@ -39,3 +39,28 @@ def test_a_demo_that_is_stopped_takes_its_stack_down(tmp_path: Path, name: str) 
 
     assert done.stdout.endswith("taken down\n"), done.stderr
     assert done.returncode == INTERRUPTED
+
+
+# The demo as an installed wheel holds it.
+_WITHOUT_EXAMPLES = """
+import pathlib
+from gangline.cli import demo_jobs, demo_run
+demo_jobs.EXAMPLES = pathlib.Path("/nowhere/examples")
+demo_run.main()
+"""
+
+
+def test_a_demo_without_the_repository_says_what_it_lacks(tmp_path: Path) -> None:
+    """Nothing is started that could not go on."""
+    folder = tmp_path / "stack"
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_EXAMPLES, "--dir", str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "`gangline demo` needs no clone" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not folder.exists()

@@ -55,6 +55,18 @@ def test_a_bad_id_is_named_as_the_option_that_was_given(shell: Shell) -> None:
     assert done.err == "gangline: --id: a name has no /\n"
 
 
+@pytest.mark.parametrize("command", ["job", "logs", "why"])
+def test_a_name_is_answered_with_the_id_that_begins_with_it(shell: Shell, command: str) -> None:
+    """Whoever submitted with `--name hello` asks for hello; the newest comes first."""
+    names = ("help", "hello-2f5c6c56b3", "hello-b867a6a088")
+    shell.world.views.tables["jobs"] = [JOB | {"job": name} for name in names]
+
+    asked = shell(command, "hello")
+
+    assert (asked.code, asked.out) == (3, "")
+    assert "there is no job hello; did you mean hello-2f5c6c56b3?" in asked.err
+
+
 def test_wait_says_how_the_job_ended(shell: Shell) -> None:
     """A code alone is easily overlooked."""
     ended = {"state": "failed", "exit_code": 3, "reason": "exit code 3"}

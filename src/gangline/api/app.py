@@ -117,7 +117,7 @@ def _answer_problems(app: FastAPI) -> None:
 
     @app.exception_handler(ViewsUnreachableError)
     def of_views(request: Request, error: ViewsUnreachableError) -> Response:
-        detail = health.views_are_away(request, error)
+        detail = health.views_are_away(request.app.state.settings, error)
         return ProblemError("views-unreachable", detail, headers={"Retry-After": "2"}).response()
 
     @app.exception_handler(QueryError)

@@ -8,6 +8,7 @@ from fastapi.responses import JSONResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from gangline.api.problems import ProblemError
+from gangline.api.settings import Settings
 from gangline.projections.queries import ViewsUnreachableError
 
 router = APIRouter(tags=["health"])
@@ -22,23 +23,28 @@ def healthz() -> dict[str, str]:
 @router.get("/readyz")
 def readyz(request: Request) -> JSONResponse:
     """Whether the log and the views are reachable, and how far the views are behind."""
-    state = request.app.state
-    body: dict[str, Any] = {"status": "ready"}
+    seen, away = readiness(request.app.state)
+    body = {"status": "not ready" if away else "ready"} | seen | away
+    return JSONResponse(_plain(body), 503 if away else 200)
+
+
+def readiness(state: Any) -> tuple[dict[str, Any], dict[str, str]]:  # noqa: ANN401 - starlette's
+    """How far log and views are, and which of them is not reachable, with a line that says why."""
+    seen: dict[str, Any] = {}
+    away: dict[str, str] = {}
     for name, ask in (("log", state.desk.publisher.ends), ("views", state.views.lag)):
         try:
-            body[name] = ask()
+            seen[name] = ask()
         except ViewsUnreachableError as error:
-            body[name] = views_are_away(request, error)
-            body["status"] = "not ready"
+            away[name] = views_are_away(state.settings, error)
         except ProblemError as problem:
-            body[name] = problem.detail
-            body["status"] = "not ready"
-    return JSONResponse(_plain(body), 200 if body["status"] == "ready" else 503)
+            away[name] = problem.detail
+    return seen, away
 
 
-def views_are_away(request: Request, error: ViewsUnreachableError) -> str:
+def views_are_away(settings: Settings, error: ViewsUnreachableError) -> str:
     """One line: which database does not answer, and why."""
-    where = urlsplit(request.app.state.settings.database)
+    where = urlsplit(settings.database)
     at = f" at {where.hostname}:{where.port or 5432}" if where.hostname else ""
     return f"the views' Postgres{at} is not reachable ({error})"
 

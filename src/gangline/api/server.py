@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import uvicorn
 
 from gangline.api.app import create_app
+from gangline.api.health import readiness
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from socket import socket
 
+    from fastapi import FastAPI
+
     from gangline.api.settings import Settings
 
 
-def run_api(settings: Settings, *, on_ready: Callable[[str], None] | None = None) -> None:
-    """Serve until SIGTERM or SIGINT. on_ready: called with the address once requests are taken."""
+def run_api(settings: Settings, *, tell: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT.
+
+    tell: told where the page is once requests are taken, and what cannot be reached then.
+    """
     app = create_app(settings)
     config = uvicorn.Config(
         app,
@@ -28,19 +35,28 @@ def run_api(settings: Settings, *, on_ready: Callable[[str], None] | None = None
         timeout_graceful_shutdown=5,
         proxy_headers=False,
     )
-    _Server(config, on_ready).run()
+    _Server(config, app, tell).run()
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, saying when it listens."""
+    """uvicorn, saying when it listens, and what it lacks."""
 
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[str], None] | None) -> None:
+    def __init__(self, config: uvicorn.Config, app: FastAPI, tell: Callable[[str], None]) -> None:
         super().__init__(config)
-        self._on_ready = on_ready
+        self._state = app.state
+        self._tell = tell
+        self._look: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
         """Listen, then say so."""
         await super().startup(sockets=sockets)
-        if self.started and self._on_ready is not None:
+        if self.started:
             port = self.servers[0].sockets[0].getsockname()[1]
-            self._on_ready(f"http://{self.config.host}:{port}")
+            self._tell(f"the page is at http://{self.config.host}:{port}")
+            self._look = asyncio.create_task(self._say_what_is_away())
+
+    async def _say_what_is_away(self) -> None:
+        """Requests are answered with 503 meanwhile; whoever started us should not have to ask."""
+        _, away = await asyncio.to_thread(readiness, self._state)
+        for line in dict.fromkeys(away.values()):
+            self._tell(f"not ready: {line}")

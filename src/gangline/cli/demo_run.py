@@ -43,6 +43,11 @@ class DemoError(Exception):
 @click.option("--keep", is_flag=True, help="Leave everything running at the end.")
 def demo(*, bus: str, directory: Path, keep: bool) -> int:
     """Run the demo."""
+    if not demo_jobs.EXAMPLES.is_dir():
+        raise DemoError(
+            "its jobs are the repository's examples/: `make demo` in a clone runs it; "
+            "`gangline demo` needs no clone"
+        )
     folder = directory / "demo"
     _clear(folder)
     plan = stacks.Plan(

@@ -53,7 +53,7 @@ _CODES: Final = {
 _MOST_SHOWN: Final = 80
 # Longer than a path; what somebody pasted by mistake is not said back whole.
 _LONG_WORD: Final = re.compile(r"\S{500,}")
-_START_IT: Final = "start it with `gangline up`, or name another one in GANGLINE_DATABASE_URL"
+_START_IT: Final = "start it; `gangline up` without GANGLINE_DATABASE_URL brings one of its own"
 
 
 def code_of(error: BaseException) -> tuple[str, int]:

@@ -433,7 +433,7 @@ def command_api(
         policy_keys={key.name: key.least for key in KEYS.values()},
     )
     _log_json("api", cell=cell)
-    run_api(settings, on_ready=lambda url: say(f"the page is at {url}"))
+    run_api(settings, tell=say)
 
 
 @click.group("views")

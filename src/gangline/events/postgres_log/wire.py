@@ -190,8 +190,8 @@ def explain(url: str, error: psycopg.Error) -> LogError:
     if isinstance(error, psycopg.DataError | psycopg.ProgrammingError):
         return LogError(f"Postgres refused: {one_line(error)}")
     return LogUnreachableError(
-        f"Postgres at {_address(url)} is not reachable ({one_line(error)}): start it with "
-        "`gangline up`, or name another one in GANGLINE_DATABASE_URL"
+        f"Postgres at {_address(url)} is not reachable ({one_line(error)}): start it; "
+        "`gangline up` without GANGLINE_DATABASE_URL brings one of its own"
     )
 
 
