@@ -103,6 +103,19 @@ def test_a_failed_attempt_says_what_its_program_did(shell: Shell) -> None:
     ]
 
 
+def test_an_attempt_that_did_not_end_by_itself_says_why(shell: Shell) -> None:
+    """In the words that the views keep."""
+    hung = {
+        "attempt": 1, "state": "ended", "seats": [{"node": "n0"}], "cause": "infrastructure",
+        "cause_text": "no progress for its progress_timeout",
+    }  # fmt: skip
+    shell.world.views.tables |= {"jobs": [JOB], "attempts": [hung | {"job": "j"}]}
+
+    told = shell("job", "j").out.splitlines()[3]
+
+    assert told.endswith("ended on n0, infrastructure (no progress for its progress_timeout)")
+
+
 REFUSED = {"kind": "InputRejected", "job": None}
 
 

@@ -221,9 +221,24 @@ def test_the_machines_failures_are_free(reason: str) -> None:
     """Whatever the code was."""
     world = two_members(retries=0)
 
-    requeued = make.only(world.exits("j", code=1, reason=reason), d.JobRequeued)
+    told = world.exits("j", code=1, reason=reason)
 
+    requeued = make.only(told, d.JobRequeued)
     assert (requeued.cause, requeued.retries_used) == (StopCause.INFRASTRUCTURE, 0)
+    assert {one.reason for one in told if isinstance(one, d.MemberEnded)} == {reason}
+
+
+def test_a_job_that_hangs_on_one_node_after_another_is_held() -> None:
+    """Though no retry is lost: somebody has to look at it."""
+    world = make.world(nodes=8)
+    world.step(make.submitted("j", retries=0))
+    told: list[d.Decision] = []
+    for _ in range(5):
+        world.ready("j")
+        world.step(f.NodeCordoned(node=world.members("j")[0]))
+        told = world.later(make.MINUTE).exits("j", code=-9, reason="hung")
+
+    assert make.only(told, d.JobHeld).by == "scheduler"
 
 
 def test_crash_loops_are_backed_off_for_ever_longer() -> None:

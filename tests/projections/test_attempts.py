@@ -71,6 +71,22 @@ def test_a_preempted_attempt_names_its_claimant(desk: Desk) -> None:
     assert row == {"state": "stopping", "claimant": "b", "cause_text": "reclaim"}
 
 
+def test_an_attempt_that_hung_says_so(desk: Desk) -> None:
+    """Its failure is the machine's, as a hung network may be."""
+    hung = d.MemberEnded(job="a", attempt=1, node="n0", code=0, signal=9, reason="hung")
+    stop = d.GangStopping(job="a", attempt=1, cause=d.StopCause.INFRASTRUCTURE, grace_ms=0)
+    out = s.released("a", cause=d.StopCause.INFRASTRUCTURE)
+    desk.story.step(s.node("n0"), s.queued("a"), s.placed("a", "n0"), s.started("a"), hung)
+    desk.story.step(stop, out, s.requeued("a", cause=d.StopCause.INFRASTRUCTURE))
+
+    desk.catch_up()
+
+    assert desk.one("SELECT cause, cause_text FROM attempts") == {
+        "cause": "infrastructure",
+        "cause_text": "no progress for its progress_timeout",
+    }
+
+
 def test_an_aborted_start_is_no_attempt_of_the_job(desk: Desk) -> None:
     """But it has its row, and its reason."""
     story = desk.story

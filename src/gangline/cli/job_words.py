@@ -37,7 +37,8 @@ def _ending(attempt: Row) -> str:
     """How an attempt ended."""
     code, signal = attempt.get("exit_code"), attempt.get("exit_signal")
     if attempt["cause"] != "user":
-        return str(attempt["cause"])
+        because = attempt.get("cause_text")
+        return f"{attempt['cause']} ({because})" if because else str(attempt["cause"])
     if signal:
         return f"its program died of signal {signal} on {attempt['exit_node']}"
     if not code:

@@ -198,7 +198,9 @@ class CheckpointRecorded:
 class MemberEnded:
     """All processes of a member are out.
 
-    Presumed: nobody said so, but its node is lost and fenced.
+    reason: as its agent said it (`exited`, `stopped`, `not_started`, `infrastructure`, `hung`), or
+    `fenced` for the last sign of a stale attempt. Presumed: nobody said so, but its node is lost
+    and fenced.
     """
 
     job: str

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 _seat = to_plain(d.Seat)
 _certificate = to_plain(d.Certificate)
 
+HUNG: Final = "no progress for its progress_timeout"
+"""Why the machine, which cannot tell a hung network from a hung program, ended it."""
+
 
 @dataclass(slots=True, kw_only=True)
 class AttemptRow:
@@ -86,6 +89,8 @@ def _saved(row: AttemptRow, decision: d.CheckpointRecorded, at_ms: int) -> None:
 
 def _member_ended(row: AttemptRow, decision: d.MemberEnded, _at_ms: int) -> None:
     """Keep the first exit that was no success; the gang ends as that."""
+    if decision.reason == "hung" and row.ended_ms is None:
+        row.cause_text = HUNG
     if not row.exit_code and not row.exit_signal and row.ended_ms is None:
         row.exit_code, row.exit_signal = decision.code, decision.signal
         row.exit_node = decision.node

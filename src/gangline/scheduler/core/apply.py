@@ -332,7 +332,7 @@ def _member_ended(state: State, decision: d.MemberEnded) -> None:
     )
     others = tuple(e for e in job.ended if e.node != decision.node)
     job.ended = (*others, end)
-    if decision.reason == "infrastructure":
+    if end.by_machine:
         _blame(job, decision.node)
     state.touched[decision.node] = None
     state.touch(job)

@@ -28,6 +28,11 @@ class MemberEnd:
     reason: str
     presumed: bool
 
+    @property
+    def by_machine(self) -> bool:
+        """Whether the machine ended it: a hang may be of the network as well as of the program."""
+        return self.reason in ("infrastructure", "hung")
+
 
 @dataclass(slots=True, kw_only=True)
 class Job:

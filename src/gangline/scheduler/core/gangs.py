@@ -187,7 +187,7 @@ def end_member(
             node=node,
             code=code,
             signal=signal,
-            reason="infrastructure" if reason == "hung" else reason,
+            reason=reason,
             presumed=presumed,
         )
     )
@@ -210,7 +210,7 @@ def _failed(code: int, reason: str) -> bool:
 
 def _failure_cause(job: Job) -> StopCause:
     """The machine's fault if any member says so, else the user's."""
-    machine = any(e.reason == "infrastructure" for e in job.ended)
+    machine = any(e.by_machine for e in job.ended)
     return StopCause.INFRASTRUCTURE if machine else StopCause.USER
 
 
@@ -264,7 +264,7 @@ def release(turn: Turn, job: Job) -> None:
 
 def _release_cause(job: Job) -> StopCause:
     """Why a gang is out. A failure in a grace counts as the stop it was told of."""
-    machine = any(e.reason == "infrastructure" for e in job.ended)
+    machine = any(e.by_machine for e in job.ended)
     if machine and job.stop_cause == StopCause.USER:
         # What looked like the program's failure came of a node that was lost meanwhile.
         return StopCause.INFRASTRUCTURE
