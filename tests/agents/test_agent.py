@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gangline.agents import lookout, procfs
+from gangline.agents.supervisor import FAILURE_TERM_MS
 from gangline.agents.watch import Watch
 from gangline.events.batch import MemberPhase
 from gangline.events.facts import (
@@ -134,11 +136,15 @@ def test_the_first_rank_that_fails_takes_the_others_with_it(cell: Cell) -> None:
     """The code is that of the first; the others would wait in a collective for ever."""
     command = 'test "$LOCAL_RANK" = 1 && exit 9; exec sleep 300'
     spec = make.spec(command, gpus=2, launch=Launch(launcher="per-gpu"))
+    before_ms = time.time_ns() // 1_000_000
     with cell.agent():
         cell.start(make.member(gpus=(0, 1), spec=spec))
         ended = cell.ended()
 
     assert (ended.code, ended.reason) == (9, "exited")
+    # That of the first failure, not of the end of the others, who were given time.
+    heard_ms = time.time_ns() // 1_000_000 - FAILURE_TERM_MS
+    assert before_ms <= ended.failed_at_ms <= heard_ms
 
 
 def test_a_member_that_a_newer_record_does_not_list_is_killed(cell: Cell) -> None:

@@ -137,9 +137,10 @@ def _programs(folder: Path) -> list[int]:
 def test_the_demo_keeps_its_promises(folder: Path) -> None:
     """`make demo` ends by itself, with exit code 0 and a log that verifies."""
     environment = {k: v for k, v in os.environ.items() if k != "GANGLINE_DATABASE_URL"}
+    port = ("--port", str(free_port()))  # the usual one may be another stack's a moment later
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "gangline.cli.demo_run", "--dir", str(folder)],
+            [sys.executable, "-m", "gangline.cli.demo_run", "--dir", str(folder), *port],
             capture_output=True,
             text=True,
             check=False,

@@ -26,6 +26,9 @@ from gangline.scheduler.core.inputs import Fact
 SECOND: Final = 1_000
 MINUTE: Final = 60 * SECOND
 HOUR: Final = 60 * MINUTE
+
+STOPPED: Final = {"code": 143, "signal": 15, "reason": "stopped"}
+"""What a member says that ended on order."""
 DAY: Final = 24 * HOUR
 START: Final = 1_000 * DAY
 TOPICS: Final[Mapping[type, str]] = {
@@ -328,3 +331,8 @@ def world(
 
 
 URGENT, HIGH, NORMAL, LOW = JobClass.URGENT, JobClass.HIGH, JobClass.NORMAL, JobClass.LOW
+
+
+def two_members(**fields: Any) -> World:
+    """A gang on two of three nodes that runs already."""
+    return world(nodes=3, running=[gang("j", on=["n0", "n1"], gpus=16, **fields)])

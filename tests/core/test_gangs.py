@@ -13,14 +13,6 @@ from gangline.scheduler import core
 from gangline.scheduler.core.turn import Refusal
 from tests.core import make
 
-STOPPED = {"code": 143, "signal": 15, "reason": "stopped"}
-
-
-def two_members(**fields: Any) -> make.World:
-    """A gang on two of three nodes that runs already."""
-    return make.world(nodes=3, running=[make.gang("j", on=["n0", "n1"], gpus=16, **fields)])
-
-
 # --- starting -------------------------------------------------------------------------------------
 
 
@@ -117,7 +109,7 @@ def test_a_members_word_that_does_not_fit_is_refused(said: Any, reason: Refusal)
 
 def test_a_member_that_started_or_began_to_save_changes_nothing() -> None:
     """GangStarted said the one, and only what is saved counts of the other."""
-    world = two_members()
+    world = make.two_members()
 
     told = world.step(
         f.MemberStarted(node="n0", job="j", attempt=1),
@@ -132,7 +124,7 @@ def test_a_member_that_started_or_began_to_save_changes_nothing() -> None:
 
 def test_the_newest_checkpoint_is_what_the_next_attempt_goes_on_from() -> None:
     """With its step and its path."""
-    world = two_members(saves=True)
+    world = make.two_members(saves=True)
     world.step(world.saved("j", 10 * make.MINUTE, step=5, path="/c/5"))
     world.exits("j", reason="infrastructure")
 
@@ -144,7 +136,7 @@ def test_the_newest_checkpoint_is_what_the_next_attempt_goes_on_from() -> None:
 
 def test_an_older_checkpoint_is_refused() -> None:
     """So is the same from another member."""
-    world = two_members(saves=True)
+    world = make.two_members(saves=True)
     world.step(world.saved("j", 10))
 
     assert world.refusals(world.saved("j", 9)) == [Refusal.DUPLICATE]
@@ -153,7 +145,7 @@ def test_an_older_checkpoint_is_refused() -> None:
 
 def test_nobody_has_saved_more_than_has_run() -> None:
     """An agent's claim is cut to the time since the start."""
-    world = two_members(saves=True)
+    world = make.two_members(saves=True)
 
     recorded = make.only(world.step(world.saved("j", make.DAY)), d.CheckpointRecorded)
 
@@ -162,7 +154,7 @@ def test_nobody_has_saved_more_than_has_run() -> None:
 
 def test_what_was_not_saved_is_lost() -> None:
     """GPU-time since the last checkpoint; a job that ended well loses nothing."""
-    world = two_members(saves=True)
+    world = make.two_members(saves=True)
     world.step(world.saved("j", 50 * make.MINUTE))
 
     released = make.only(world.exits("j", reason="infrastructure"), d.GangReleased)
@@ -176,135 +168,13 @@ def test_what_was_not_saved_is_lost() -> None:
 
 def test_a_gang_succeeds_when_all_members_end_with_code_0() -> None:
     """Not before the last."""
-    world = two_members()
+    world = make.two_members()
     assert make.kinds(world.exits("j", "n0")) == ["MemberEnded"]
 
     told = world.exits("j", "n1")
 
     assert make.only(told, d.GangReleased).cause is StopCause.FINISHED
     assert world.state_of("j") == "succeeded"
-
-
-def test_a_member_that_fails_brings_the_others_down() -> None:
-    """With a short grace; one retry is used."""
-    world = two_members()
-
-    stopping = make.only(world.exits("j", "n0", code=1), d.GangStopping)
-    requeued = make.only(world.exits("j", "n1", **STOPPED), d.JobRequeued)
-
-    assert (stopping.cause, stopping.grace_ms) == (StopCause.USER, 5 * make.SECOND)
-    assert (requeued.cause, requeued.retries_used) == (StopCause.USER, 1)
-
-
-def test_a_job_that_has_used_its_retries_fails() -> None:
-    """With the code of its program."""
-    world = two_members(retries=0)
-
-    finished = make.only(world.exits("j", code=3), d.JobFinished)
-
-    assert (finished.outcome, finished.reason, finished.code) == ("failed", "exit code 3", 3)
-
-
-def test_without_a_word_of_the_jobs_the_policy_says_how_many_retries() -> None:
-    """One here: the second failure is the last."""
-    world = make.world(nodes=1, running=[make.gang("j", on="n0")], retries=1)
-    world.exits("j", code=1)
-    world.ready("j")
-
-    world.later(make.HOUR).exits("j", code=1)
-
-    assert world.state_of("j") == "failed"
-
-
-@pytest.mark.parametrize("reason", ["infrastructure", "hung"])
-def test_the_machines_failures_are_free(reason: str) -> None:
-    """Whatever the code was."""
-    world = two_members(retries=0)
-
-    told = world.exits("j", code=1, reason=reason)
-
-    requeued = make.only(told, d.JobRequeued)
-    assert (requeued.cause, requeued.retries_used) == (StopCause.INFRASTRUCTURE, 0)
-    assert {one.reason for one in told if isinstance(one, d.MemberEnded)} == {reason}
-
-
-def test_a_job_that_hangs_on_one_node_after_another_is_held() -> None:
-    """Though no retry is lost: somebody has to look at it."""
-    world = make.world(nodes=8)
-    world.step(make.submitted("j", retries=0))
-    told: list[d.Decision] = []
-    for _ in range(5):
-        world.ready("j")
-        world.step(f.NodeCordoned(node=world.members("j")[0]))
-        told = world.later(make.MINUTE).exits("j", code=-9, reason="hung")
-
-    assert make.only(told, d.JobHeld).by == "scheduler"
-
-
-def test_crash_loops_are_backed_off_for_ever_longer() -> None:
-    """Who fails within a minute of the start waits 10 s, 20 s, 40 s."""
-    world = make.world(nodes=1)
-    world.step(make.submitted("j", retries=9))
-    waits = []
-    for _ in range(3):
-        world.ready("j")
-        requeued = make.only(world.later(make.SECOND).exits("j", code=1), d.JobRequeued)
-        waits.append(requeued.not_before_ms - world.now_ms)
-        assert world.cause("j") is d.WaitCause.HOLD
-        told = world.wait(waits[-1])
-        assert make.kinds(told) == ["JobReleased", "GangPlaced"]
-
-    assert waits == [10 * make.SECOND, 20 * make.SECOND, 40 * make.SECOND]
-
-
-def test_a_failure_after_long_work_starts_again_at_once() -> None:
-    """It is no loop."""
-    world = two_members()
-
-    assert make.only(world.exits("j", code=1), d.JobRequeued).not_before_ms == 0
-    assert world.state_of("j") == "starting"
-
-
-def test_a_job_under_which_node_after_node_fails_is_held() -> None:
-    """After so many in a row on distinct nodes; its owner releases it."""
-    world = make.world(nodes=4, hold_after=3)
-    world.step(make.submitted("j"))
-    for _ in range(2):
-        world.ready("j")
-        world.exits("j", reason="infrastructure")
-        world.wait(make.MINUTE)
-    world.ready("j")
-
-    held = make.only(world.exits("j", reason="infrastructure"), d.JobHeld)
-
-    assert held.why == "3 infrastructure failures in a row without new progress"
-    assert world.cause("j") is d.WaitCause.HOLD
-    assert make.kinds(world.step(f.JobHoldReleased(job="j"))) == ["JobReleased", "GangPlaced"]
-
-
-def test_failures_on_one_node_alone_hold_nobody() -> None:
-    """It is the node then."""
-    world = make.world(nodes=1, hold_after=2)
-    world.step(make.submitted("j"))
-    for _ in range(4):
-        world.ready("j")
-        told = world.later(make.HOUR).exits("j", reason="infrastructure")
-        assert "JobHeld" not in make.kinds(told)
-
-    assert world.job("j").failures == 4
-
-
-def test_progress_between_failures_keeps_a_job_from_being_held() -> None:
-    """It is the machines' bad luck then."""
-    world = make.world(nodes=4, hold_after=2)
-    world.step(make.submitted("j", saves=True))
-    for turn in range(4):
-        world.ready("j")
-        world.later(make.HOUR).step(world.saved("j", (turn + 1) * make.MINUTE))
-        told = world.exits("j", reason="infrastructure")
-        assert "JobHeld" not in make.kinds(told)
-
-    assert world.state_of("j") == "starting"
 
 
 # --- limits ---------------------------------------------------------------------------------------
@@ -316,7 +186,7 @@ def test_a_declared_limit_ends_a_job_as_failed() -> None:
     world = make.world(nodes=1, running=running)
 
     stopping = make.only(world.wait(make.HOUR), d.GangStopping)
-    finished = make.only(world.later(make.MINUTE).exits("j", **STOPPED), d.JobFinished)
+    finished = make.only(world.later(make.MINUTE).exits("j", **make.STOPPED), d.JobFinished)
 
     assert (stopping.cause, stopping.grace_ms) == (StopCause.LIMIT, make.MINUTE)
     assert (finished.outcome, finished.reason) == ("failed", "limit")
@@ -339,7 +209,7 @@ def test_the_limit_counts_what_was_resumed() -> None:
 
 def test_a_gang_that_ends_well_in_its_grace_has_succeeded() -> None:
     """Though it was told to stop for others."""
-    world = two_members()
+    world = make.two_members()
     world.step(f.DrainRequested(node="n0", deadline_ms=0))
     world.wait(1)
 
@@ -350,7 +220,7 @@ def test_a_gang_that_ends_well_in_its_grace_has_succeeded() -> None:
 
 def test_a_failure_in_the_grace_costs_no_retry() -> None:
     """It was told to stop."""
-    world = two_members(retries=0)
+    world = make.two_members(retries=0)
     world.step(f.DrainRequested(node="n0", deadline_ms=0))
     world.wait(1)
 
@@ -361,7 +231,7 @@ def test_a_failure_in_the_grace_costs_no_retry() -> None:
 
 def test_a_cancel_in_a_running_grace_starts_no_second_one() -> None:
     """The first deadline stays."""
-    world = two_members(grace_ms=make.MINUTE)
+    world = make.two_members(grace_ms=make.MINUTE)
     world.step(f.DrainRequested(node="n0", deadline_ms=0))
     world.wait(1)
     begun_ms = world.job("j").stop_ms
@@ -413,7 +283,7 @@ def test_cancelling_what_starts_stops_it_without_grace() -> None:
 
 def test_a_cancelled_gang_holds_its_gpus_until_it_is_out() -> None:
     """And its state with them."""
-    world = two_members()
+    world = make.two_members()
 
     world.step(f.JobCancelRequested(job="j"))
 
@@ -423,7 +293,7 @@ def test_a_cancelled_gang_holds_its_gpus_until_it_is_out() -> None:
 
 def test_a_cancel_wins_over_what_the_program_says() -> None:
     """Also over success in the grace."""
-    world = two_members()
+    world = make.two_members()
     world.step(f.JobCancelRequested(job="j"))
 
     world.exits("j")
@@ -469,7 +339,7 @@ def test_an_assignment_says_what_a_node_should_run() -> None:
 
 def test_an_assignment_tells_a_member_its_place_in_the_gang() -> None:
     """Ranks count in GPUs; where to resume from stands there too."""
-    world = two_members(saves=True)
+    world = make.two_members(saves=True)
     world.step(world.saved("j", 5, step=1, path="/c/1"))
     world.exits("j", reason="infrastructure")
     world.ready("j")

@@ -71,6 +71,26 @@ def test_a_preempted_attempt_names_its_claimant(desk: Desk) -> None:
     assert row == {"state": "stopping", "claimant": "b", "cause_text": "reclaim"}
 
 
+def test_an_attempt_ended_as_its_first_failure(desk: Desk) -> None:
+    """Though another member was heard of sooner."""
+    late = d.MemberEnded(job="a", attempt=1, node="n1", code=1)
+    culprit = d.MemberEnded(job="a", attempt=1, node="n0", code=139, signal=11)
+    out = d.GangReleased(
+        job="a", attempt=1, cause=d.StopCause.USER, lost_gpu_ms=0, productive_ms=0,
+        failed_on="n0", code=139, signal=11,
+    )  # fmt: skip
+    desk.story.step(s.node("n0"), s.node("n1"), s.queued("a"), s.placed("a", "n0", "n1"))
+    desk.story.step(s.started("a"), late, culprit, out, s.requeued("a", cause=d.StopCause.USER))
+
+    desk.catch_up()
+
+    assert desk.one("SELECT exit_node, exit_code, exit_signal FROM attempts") == {
+        "exit_node": "n0",
+        "exit_code": 139,
+        "exit_signal": 11,
+    }
+
+
 def test_an_attempt_that_hung_says_so(desk: Desk) -> None:
     """Its failure is the machine's, as a hung network may be."""
     hung = d.MemberEnded(job="a", attempt=1, node="n0", code=0, signal=9, reason="hung")

@@ -107,7 +107,11 @@ class Attempt:
         if result is None:
             return None
         return Exit(
-            code=result.code, signal=result.signal, reason=result.reason, detail=result.detail
+            code=result.code,
+            signal=result.signal,
+            reason=result.reason,
+            detail=result.detail,
+            failed_at_ms=result.failed_at_ms,
         )
 
     def sweep(self) -> bool:

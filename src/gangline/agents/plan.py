@@ -138,12 +138,15 @@ class Result:
 
     code: the first non-zero exit code of its ranks in time (128 + N for signal N), else 0.
     reason: `exited`, `stopped` or `infrastructure`. ranks: the exit code of each rank.
+    failed_at_ms: when that rank ended, Unix time, 0 for none: other nodes may fail by it and be
+    heard of sooner, as this one waits for all its processes.
     """
 
     code: int
     signal: int = 0
     reason: str = "exited"
     detail: str = ""
+    failed_at_ms: int = 0
     ranks: dict[str, int] = field(default_factory=dict)
 
     def save(self, folder: Path) -> None:

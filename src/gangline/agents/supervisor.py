@@ -66,6 +66,7 @@ class Supervisor:
         self._codes: dict[int, int] = {}
         self._leaders: list[int] = []
         self._first_failure: tuple[int, int] | None = None
+        self._failed_at_ms = 0
         self._order: files.Order | None = None
         self._signal: int = signal.SIGTERM
         self._term_ms = self._kill_ms = _NEVER
@@ -236,6 +237,7 @@ class Supervisor:
         self._codes[rank] = code
         if code != 0 and self._first_failure is None:
             self._first_failure = (code, by_signal)
+            self._failed_at_ms = time.time_ns() // 1_000_000
             if self._order is not None or self._lease_over:
                 return  # in the grace everybody has until its end: others may still save
             now = procfs.boot_ms()
@@ -268,6 +270,7 @@ class Supervisor:
             signal=by_signal,
             reason="infrastructure" if sick else "stopped" if stopped else "exited",
             detail=self._detail or self._explain(by_signal),
+            failed_at_ms=self._failed_at_ms,
             ranks={str(rank): code for rank, code in sorted(self._codes.items())},
         )
 

@@ -40,8 +40,9 @@ class DemoError(Exception):
 @click.command()
 @click.option("--bus", default="embedded", show_default=True, help="embedded or kafka.")
 @click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path(".gangline"))
+@click.option("--port", type=int, default=0, help="Of the page. [default: 8642, or any]")
 @click.option("--keep", is_flag=True, help="Leave everything running at the end.")
-def demo(*, bus: str, directory: Path, keep: bool) -> int:
+def demo(*, bus: str, directory: Path, port: int, keep: bool) -> int:
     """Run the demo."""
     if not demo_jobs.EXAMPLES.is_dir():
         raise DemoError(
@@ -51,7 +52,13 @@ def demo(*, bus: str, directory: Path, keep: bool) -> int:
     folder = directory / "demo"
     _clear(folder)
     plan = stacks.Plan(
-        directory=folder, agents=4, gpus=8, bus=bus, heartbeat_s=1.0, policy=demo_jobs.POLICY
+        directory=folder,
+        agents=4,
+        gpus=8,
+        bus=bus,
+        heartbeat_s=1.0,
+        policy=demo_jobs.POLICY,
+        port=port,
     )
     try:
         click.echo(f"Starting log, views, two schedulers and four nodes under {folder} …")

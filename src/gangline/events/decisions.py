@@ -25,10 +25,7 @@ from gangline.events.terms import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobQueued:
-    """A job was accepted. number: the cell's small integer for it.
-
-    Array: the submission's id when it is a task.
-    """
+    """A job was accepted, with the cell's number for it. array: whose task it is."""
 
     job: str
     number: int
@@ -198,9 +195,8 @@ class CheckpointRecorded:
 class MemberEnded:
     """All processes of a member are out.
 
-    reason: as its agent said it (`exited`, `stopped`, `not_started`, `infrastructure`, `hung`), or
-    `fenced` for the last sign of a stale attempt. Presumed: nobody said so, but its node is lost
-    and fenced.
+    reason: that of MemberExited, or `fenced` for the last sign of a stale attempt. presumed: nobody
+    said so, its node is lost and fenced. failed_at_ms: of MemberExited.
     """
 
     job: str
@@ -210,6 +206,7 @@ class MemberEnded:
     signal: int = 0
     reason: str = "exited"
     presumed: bool = False
+    failed_at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,11 +237,10 @@ class GangStopping:
 class GangReleased:
     """A gang holds nothing any more.
 
-    Lost_gpu_ms: GPU-time since its last checkpoint that must be done again.
-
-    productive_ms: productive running time over all attempts that is kept. lingering: nodes whose
-    processes of this attempt are fenced but not known to be gone; their GPUs stay out until they
-    are.
+    lost_gpu_ms: GPU-time since its last checkpoint that must be done again. productive_ms: what is
+    kept of its running time over all attempts. lingering: nodes on which fenced processes of it may
+    be left; their GPUs stay out so long. failed_on: whose member failed first, with that code and
+    signal; empty where none did.
     """
 
     job: str
@@ -253,6 +249,9 @@ class GangReleased:
     lost_gpu_ms: int
     productive_ms: int
     lingering: tuple[str, ...] = ()
+    failed_on: str = ""
+    code: int = 0
+    signal: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -219,7 +219,8 @@ class MemberExited:
     code: the first non-zero exit code of its ranks, else 0; signal: the signal that ended it, 0 for
     none. reason: `exited` (by itself), `stopped` (on order), `not_started`, `infrastructure`
     (supervisor or machine trouble, no fault of the program), `hung` (no progress for the declared
-    time). detail: for people.
+    time). detail: for people. failed_at_ms: when its first rank failed, Unix time by the node's
+    clock, 0 where none did or nobody knows.
     """
 
     node: str
@@ -229,6 +230,7 @@ class MemberExited:
     signal: int = 0
     reason: str = "exited"
     detail: str = ""
+    failed_at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

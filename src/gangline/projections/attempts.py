@@ -88,7 +88,7 @@ def _saved(row: AttemptRow, decision: d.CheckpointRecorded, at_ms: int) -> None:
 
 
 def _member_ended(row: AttemptRow, decision: d.MemberEnded, _at_ms: int) -> None:
-    """Keep the first exit that was no success; the gang ends as that."""
+    """Keep the first exit that was no success, until GangReleased says who failed first."""
     if decision.reason == "hung" and row.ended_ms is None:
         row.cause_text = HUNG
     if not row.exit_code and not row.exit_signal and row.ended_ms is None:
@@ -110,6 +110,9 @@ def _released(row: AttemptRow, decision: d.GangReleased, at_ms: int) -> None:
     row.state = "aborted" if decision.cause is d.StopCause.START_ABORTED else "ended"
     row.ended_ms, row.cause = at_ms, str(decision.cause)
     row.lost_gpu_ms, row.productive_ms = decision.lost_gpu_ms, decision.productive_ms
+    if decision.failed_on:
+        row.exit_node = decision.failed_on
+        row.exit_code, row.exit_signal = decision.code, decision.signal
 
 
 _FOLDS: Final[Mapping[type, Callable[[AttemptRow, Any, int], None]]] = {

@@ -87,6 +87,7 @@ class Exit:
     signal: int = 0
     reason: str = "exited"
     detail: str = ""
+    failed_at_ms: int = 0
 
 
 @dataclass(slots=True, kw_only=True)

@@ -214,6 +214,7 @@ class Turn:
             signal=member.exit.signal,
             reason=member.exit.reason,
             detail=member.exit.detail,
+            failed_at_ms=member.exit.failed_at_ms,
         )
         self.state_of(member, "exited", fact)
 

@@ -329,6 +329,7 @@ def _member_ended(state: State, decision: d.MemberEnded) -> None:
         signal=decision.signal,
         reason=decision.reason,
         presumed=decision.presumed,
+        failed_at_ms=decision.failed_at_ms,
     )
     others = tuple(e for e in job.ended if e.node != decision.node)
     job.ended = (*others, end)

@@ -20,13 +20,17 @@ DERIVED = {"derived": True}
 
 @dataclass(slots=True, kw_only=True)
 class MemberEnd:
-    """How one member of the present attempt ended. presumed: nobody said so, its node is fenced."""
+    """How one member of the present attempt ended.
+
+    presumed: nobody said so, its node is fenced. failed_at_ms: by its node's clock, 0: unknown.
+    """
 
     node: str
     code: int
     signal: int
     reason: str
     presumed: bool
+    failed_at_ms: int = 0
 
     @property
     def by_machine(self) -> bool:

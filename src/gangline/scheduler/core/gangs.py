@@ -24,7 +24,7 @@ from gangline.events import facts as f
 from gangline.events.decisions import Outcome, StopCause
 from gangline.scheduler.core import health
 from gangline.scheduler.core.apply import FENCED
-from gangline.scheduler.core.entities import Job, Node
+from gangline.scheduler.core.entities import Job, MemberEnd, Node
 from gangline.scheduler.core.fleet import mask_of
 from gangline.scheduler.core.inputs import Fact
 from gangline.scheduler.core.lifecycle import Phase
@@ -145,7 +145,17 @@ def member_exited(turn: Turn, fact: Fact, body: f.MemberExited) -> None:
     if known is not None and not known.presumed:
         turn.refuse(fact, Refusal.DUPLICATE)
         return
-    end_member(turn, job, body.node, code=body.code, signal=body.signal, reason=body.reason)
+    turn.decide(
+        d.MemberEnded(
+            job=job.id,
+            attempt=job.attempt,
+            node=body.node,
+            code=body.code,
+            signal=body.signal,
+            reason=body.reason,
+            failed_at_ms=body.failed_at_ms,
+        )
+    )
     if known is not None:
         return  # what was presumed is certain now: nothing of it lingers there
     if body.reason == "infrastructure" and node is not None and not job.stop_cause:
@@ -170,25 +180,12 @@ def _lingered(turn: Turn, node: Node, job: str, attempt: int) -> bool:
 
 
 def end_member(
-    turn: Turn,
-    job: Job,
-    node: str,
-    *,
-    code: int = 0,
-    signal: int = 0,
-    reason: str = "infrastructure",
-    presumed: bool = False,
+    turn: Turn, job: Job, node: str, *, reason: str = "infrastructure", presumed: bool = False
 ) -> None:
-    """Record that a member is out."""
+    """Record that a member is out, though its agent has not said how."""
     turn.decide(
         d.MemberEnded(
-            job=job.id,
-            attempt=job.attempt,
-            node=node,
-            code=code,
-            signal=signal,
-            reason=reason,
-            presumed=presumed,
+            job=job.id, attempt=job.attempt, node=node, code=0, reason=reason, presumed=presumed
         )
     )
 
@@ -245,6 +242,7 @@ def release(turn: Turn, job: Job) -> None:
     unsaved_ms = max(0, job.resumed_ms + running_ms - job.saved_ms) if job.started_ms else 0
     goes_on = outcome is None
     presumed = tuple(e.node for e in job.ended if e.presumed)
+    first = _first_failure(job)
     released = d.GangReleased(
         job=job.id,
         attempt=job.attempt,
@@ -252,12 +250,14 @@ def release(turn: Turn, job: Job) -> None:
         lost_gpu_ms=unsaved_ms * job.gpus if goes_on else 0,
         productive_ms=job.saved_ms if goes_on else job.resumed_ms + running_ms,
         lingering=presumed,
+        failed_on=first.node if first else "",
+        code=first.code if first else 0,
+        signal=first.signal if first else 0,
     )
-    code = next((e.code for e in job.ended if e.code), 0)
     short = running_ms < turn.state.cell.policy["crash_loop_under"]
     turn.decide(released)
     if outcome is not None:
-        finish(turn, job, outcome=outcome[0], reason=outcome[1], code=code)
+        finish(turn, job, outcome=outcome[0], reason=outcome[1], code=released.code)
         return
     requeue(turn, job, cause=cause, short=short)
 
@@ -289,9 +289,18 @@ def _outcome(
         own = job.spec.retries
         allowed = turn.state.cell.policy["retries"] if own is None else own
         if job.retries_used >= allowed:
-            code = next((e.code for e in job.ended if e.code), 0)
-            return Outcome.FAILED, f"exit code {code}"
+            first = _first_failure(job)
+            return Outcome.FAILED, f"exit code {first.code if first else 0}"
     return None
+
+
+def _first_failure(job: Job) -> MemberEnd | None:
+    """Who failed first by the nodes' clocks: the others die of it, and are often heard of sooner.
+
+    Where clocks say nothing, who was heard of first.
+    """
+    failed = [e for e in job.ended if e.code or e.signal]
+    return min(failed, key=lambda e: (not e.failed_at_ms, e.failed_at_ms), default=None)
 
 
 def requeue(turn: Turn, job: Job, *, cause: StopCause, short: bool) -> None:
