@@ -186,7 +186,8 @@ def guarded(tmp_path: Path) -> tuple[World, dict[str, dict[str, str]]]:
     answer = world.client.post("/v1/jobs", json=GOOD | {"env": {"SECRET": "1"}},
                                headers=headers["ops"])  # fmt: skip
     answer.raise_for_status()
-    world.views.tables |= {"jobs": [JOB], "nodes": [{"node": "n0"}]}
+    node = {"node": "n0", "levels": ["spine"], "path": ["s0"], "gpus": 8, "labels": {}}
+    world.views.tables |= {"jobs": [JOB], "nodes": [node]}
     return world, headers
 
 

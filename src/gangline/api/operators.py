@@ -1,6 +1,7 @@
 """Routes of operators: nodes, teams, policy."""
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, Request
@@ -16,6 +17,7 @@ from gangline.api.spec_json import Duration, PositiveDuration, optional_body
 from gangline.events import facts
 from gangline.events.log import Topic
 from gangline.events.spec import UNLIMITED
+from gangline.projections.queries import ViewsUnreachableError
 
 
 def _only_operators(caller: Caller) -> None:
@@ -152,12 +154,16 @@ async def maintenance(node: Name, request: Request, desk: OpenDesk, caller: Call
 
 @router.put("/nodes/{node}", status_code=202)
 async def admit(node: Name, request: Request, desk: OpenDesk, caller: Caller) -> Accepted:
-    """Let a node into the fleet, or change its place and size."""
+    """Let a node into the fleet. One that is there stays as it is: withdraw it first to change it.
+
+    The scheduler has the last word: `GET /v1/facts/POSITION` says whether it refused.
+    """
     body: NodeRequest = await optional_body(request, NodeRequest)
     if len(body.levels) != len(body.path):
         raise ProblemError("invalid", "path: it has a domain for each of the levels")
     if len(set(body.levels)) < len(body.levels):
         raise ProblemError("invalid", "levels: each has a name of its own")
+    await run_in_threadpool(_check_fits, desk, node, body)
     fact = facts.NodeAdmitted(
         node=node,
         path=tuple(body.path),
@@ -169,9 +175,37 @@ async def admit(node: Name, request: Request, desk: OpenDesk, caller: Caller) ->
     return await _state(desk, fact, key=node, caller=caller)
 
 
+def _check_fits(desk: Desk, node: str, body: NodeRequest) -> None:
+    """A problem where the fleet's levels are others, or the node is there and is another one.
+
+    Without views nothing is known, and the scheduler refuses.
+    """
+    with contextlib.suppress(ViewsUnreachableError):
+        fleet = desk.views.rows("nodes", where={}, after="", limit=1)
+        known = desk.views.rows("nodes", where={"node": node}, after="", limit=1)
+        _check_levels(body.levels, of_fleet=fleet[0]["levels"] if fleet else body.levels)
+        for row in known:
+            if (row["path"], row["gpus"], row["labels"]) != (body.path, body.gpus, body.labels):
+                raise ProblemError("exists", f"{_as_it_is(row)}; withdraw it first to change it")
+
+
+def _check_levels(levels: Sequence[str], *, of_fleet: Sequence[str]) -> None:
+    if list(levels) != list(of_fleet):
+        named, wanted = (", ".join(each) or "none" for each in (of_fleet, levels))
+        raise ProblemError("invalid", f"levels: those of the fleet are {named}, not {wanted}")
+
+
+def _as_it_is(row: Mapping[str, Any]) -> str:
+    """A node that is in the fleet, in words."""
+    place = "/".join(row["path"]) or "no place"
+    labels = ", ".join(f"{name}={value}" for name, value in sorted(row["labels"].items()))
+    what = f"{place}, {row['gpus']} GPUs, {labels or 'no labels'}"
+    return f"{row['node']} is in the fleet already ({what})"
+
+
 @router.delete("/nodes/{node}", status_code=202)
 async def withdraw(node: Name, desk: OpenDesk, caller: Caller) -> Accepted:
-    """Take a node out of the fleet for good."""
+    """Take a node out of the fleet for good; what runs there is stopped and queued again."""
     return await _about_node(desk, facts.NodeWithdrawn(node=node), caller=caller)
 
 

@@ -20,6 +20,7 @@ _TITLES: Final[Mapping[str, tuple[int, str]]] = {
     "method-not-allowed": (405, "This cannot be done here"),
     "not-yet": (503, "The view has not reached the position"),
     "conflict": (409, "Another request has this key"),
+    "exists": (409, "It is there already, and is another one"),
     "too-large": (413, "The request is too large"),
     "wrong-host": (421, "This server has another name"),
     "invalid": (422, "The request is not valid"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -10,6 +11,7 @@ import click
 from gangline.cli.completing import node_names, team_names
 from gangline.cli.connection import connect
 from gangline.cli.live import at_option, look, nodes_at, teams_at, watch_option
+from gangline.cli.outcome import ALREADY, UNANSWERED, each, refusal, words
 from gangline.cli.output import Column, ago, output_options, put, put_one, say, seconds
 
 if TYPE_CHECKING:
@@ -114,7 +116,7 @@ def set_team(
         body["by_model"] = dict(map(_of_model, models))
     with connect() as client:
         done = client.request("PUT", client.route("teams", team), body=body)
-        _told({"team": team, **done}, output, _became(client, team, body, done["position"]))
+        told_of_node({"team": team, **done}, output, _became(client, team, body, done["position"]))
 
 
 _LIMITS: Final = ("borrow", "lend")
@@ -139,17 +141,12 @@ def _of_model(text: str) -> tuple[str, int]:
 
 def _became(client: Client, team: str, body: dict[str, Any], position: str) -> str:
     """What the scheduler made of it, in words; an error where it refused."""
-    from gangline.client import NotYetError  # noqa: PLC0415 - HTTP costs 100 ms
-
-    path = client.route("facts", position)
-    try:
-        found = client.request("GET", path, params={"min_position": position})
-    except NotYetError:
-        return f"team {team}: the log has it, nobody has answered yet"
-    if not found["refused"]:
+    why = refusal(client, position)
+    if why is None:
+        return f"team {team}: {UNANSWERED}"
+    if not why:
         return f"team {team} is set"
-    why = found["detail"] or found["reason"]
-    if why == "already so":
+    if why == ALREADY:
         return f"team {team} is so already"
     named = body.get("parent") if why in _OF_PARENTS else None
     parent = f"{named} cannot be its parent: " if named else ""
@@ -159,7 +156,7 @@ def _became(client: Client, team: str, body: dict[str, Any], position: str) -> s
 _OF_PARENTS: Final = ("no such team", "a team cannot be its own ancestor")
 
 
-def _told(row: dict[str, Any], output: str | None, words: str) -> None:
+def told_of_node(row: dict[str, Any], output: str | None, words: str) -> None:
     """Say that something was asked for, or write it down as data."""
     if output in (None, "table", "wide"):
         say(words)
@@ -216,13 +213,44 @@ def _nodes(client: Client, at: str | None, **where: str | None) -> list[Row]:
     return [row for row in rows if all(v in (None, row[k]) for k, v in where.items())]
 
 
+_WANTED: Final = {
+    "cordon": ("cordoned", "draining"),
+    "uncordon": ("open",),
+    "drain": ("draining",),
+}
+"""Which service of a node is what each verb asks for."""
+
+
 def _each_node(
     nodes: Iterable[str], verb: str, body: object, output: str | None, word: str
 ) -> None:
     with connect() as client:
-        for node in nodes:
-            done = client.request("POST", client.route("nodes", node, verb), body=body)
-            _told({"node": node, **done}, output, f"{word} {node}")
+
+        def ask(node: str) -> dict[str, Any]:
+            done: dict[str, Any] = client.request(
+                "POST", client.route("nodes", node, verb), body=body
+            )
+            return done
+
+        def tell(node: str, position: str) -> str:
+            already = partial(_as_it_was, client, node, verb)
+            return words(client, position, done=f"{word} {node}", already=already)
+
+        for node, done, told in each(nodes, ask, tell):
+            told_of_node({"node": node, **done}, output, told)
+
+
+def _as_it_was(client: Client, node: str, verb: str) -> str:
+    """What a node is that a verb has not changed; an error where that is not what was wanted."""
+    rows = (row for row in client.pages("/v1/nodes") if row["node"] == node)
+    service = next((str(row["service"]) for row in rows), "gone")
+    if service in _WANTED.get(verb, ()):
+        return f"{node} is {service} already"
+    raise click.ClickException(
+        f"{node} is in {service}, which {verb} does not change: uncordon it first"
+        if service == "maintenance"
+        else f"{verb} {node} changed nothing: it is {service}"
+    )
 
 
 @click.command("cordon")

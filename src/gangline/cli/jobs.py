@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,6 +13,7 @@ from gangline.cli.completing import job_names, team_names
 from gangline.cli.connection import connect
 from gangline.cli.job_words import because, headline, job_lines
 from gangline.cli.live import at_option, job_at, jobs_at, look, queue_at, watch_option
+from gangline.cli.outcome import each, words
 from gangline.cli.output import (
     Column,
     Row,
@@ -26,7 +28,7 @@ from gangline.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from gangline.client import Client, Submitted
 
@@ -191,9 +193,7 @@ def command_cancel(*, jobs: tuple[str, ...], why: str, output: str | None) -> No
     """Cancel jobs: at once where they wait, after their grace where they run."""
     with connect() as client:
         asked = [job for job in jobs if not _has_ended(client, job)]
-        _changed(
-            ((job, client.cancel(job, why=why).position) for job in asked), output, "cancelling"
-        )
+        _change(client, asked, lambda job: client.cancel(job, why=why), output, "cancelling")
 
 
 def _has_ended(client: Client, job: str) -> bool:
@@ -217,7 +217,7 @@ def _has_ended(client: Client, job: str) -> bool:
 def command_hold(*, jobs: tuple[str, ...], why: str, output: str | None) -> None:
     """Keep jobs from starting until they are released; what runs goes on."""
     with connect() as client:
-        _changed(((job, client.hold(job, why=why).position) for job in jobs), output, "holding")
+        _change(client, jobs, lambda job: client.hold(job, why=why), output, "holding")
 
 
 @click.command("release")
@@ -226,7 +226,7 @@ def command_hold(*, jobs: tuple[str, ...], why: str, output: str | None) -> None
 def command_release(*, jobs: tuple[str, ...], output: str | None) -> None:
     """Let held jobs start."""
     with connect() as client:
-        _changed(((job, client.release(job).position) for job in jobs), output, "releasing")
+        _change(client, jobs, client.release, output, "releasing")
 
 
 @click.command("priority")
@@ -236,20 +236,33 @@ def command_release(*, jobs: tuple[str, ...], output: str | None) -> None:
 def command_priority(*, job: str, priority: str, output: str | None) -> None:
     """Put a job in another class."""
     with connect() as client:
-        position = client.set_priority(job, priority).position
-        _changed([(job, position)], output, f"priority {priority}:")
+        ask = partial(client.set_priority, priority=priority)
+        _change(client, [job], ask, output, f"priority {priority}:")
 
 
-def _changed(done: Iterable[tuple[str, str]], output: str | None, word: str) -> None:
-    """Say what was asked for, or write it down as data."""
-    rows = []
-    for job, position in done:
-        rows.append({"job": job, "position": position})
-        if output in (None, "table", "wide"):
-            say(f"{word} {job}")
-    if output not in (None, "table", "wide"):
-        put(rows, output=output, columns=[Column("job", "JOB"), Column("position", "POSITION")],
-            key="job")  # fmt: skip
+def _change(
+    client: Client,
+    jobs: Iterable[str],
+    ask: Callable[[str], Submitted],
+    output: str | None,
+    word: str,
+) -> None:
+    """Ask for all, and say what became of each, or write it down as data."""
+    plain = output not in (None, "table", "wide")
+    rows: list[dict[str, Any]] = []
+    try:
+        for job, done, told in each(
+            jobs,
+            lambda job: {"position": ask(job).position},
+            lambda job, position: words(client, position, done=f"{word} {job}"),
+        ):
+            rows.append({"job": job, **done})
+            if not plain:
+                say(told)
+    finally:
+        if plain:
+            columns = [Column("job", "JOB"), Column("position", "POSITION")]
+            put(rows, output=output, columns=columns, key="job")
 
 
 _QUEUE: Final = (

@@ -43,6 +43,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "teams": (_FLEET, "Teams with their guarantees, use and loans."),
     "team": (_FLEET, "Make or change a team."),
     "nodes": (_FLEET, "Nodes with their GPUs, health and service."),
+    "node": ("gangline.cli.node_command", "Let a node into the fleet, or take nodes out."),
     "cordon": (_FLEET, "Keep new work off nodes."),
     "uncordon": (_FLEET, "Let nodes take new work again."),
     "drain": (_FLEET, "Empty nodes."),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from gangline.cli.connection import connect
+from gangline.cli.outcome import words
 from gangline.cli.output import Column, output_options, put, put_one, say
 
 if TYPE_CHECKING:
@@ -97,8 +98,9 @@ def set_policy(*, pairs: tuple[str, ...], output: str | None) -> None:
     values = dict(map(value_of, pairs))
     with connect() as client:
         done = client.request("PUT", "/v1/policy", body={"values": values})
+        told = words(client, done["position"], done=f"set {' '.join(pairs)}")
         if output in (None, "table", "wide"):
-            say(f"set {' '.join(pairs)}")
+            say(told)
         else:
             put_one({**values, **done}, output=output, key="position", text=str)
 
