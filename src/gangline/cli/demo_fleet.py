@@ -25,7 +25,7 @@ from gangline.cli.local_process import (
     guard,
     port_is_free,
 )
-from gangline.cli.output import say
+from gangline.cli.output import say, styled
 from gangline.client import Client, GanglineError
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ class _Teller:
                 time.sleep(0.1)
         if not stop.is_set():
             say(f"ready after {time.monotonic() - self._began:.1f} s; stop it with Ctrl-C")
-            click.echo(f"The page is at {click.style(self._servers.url, underline=True)}")
+            click.echo(f"The page is at {styled(self._servers.url, underline=True)}")
 
 
 def _shows(client: Client, end: str) -> bool:

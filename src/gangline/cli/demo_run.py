@@ -23,7 +23,7 @@ from gangline.cli import stack as stacks
 from gangline.cli.demo_words import Narrator
 from gangline.cli.errors import code_of
 from gangline.cli.nodes import power_off
-from gangline.cli.output import Column, put, seconds
+from gangline.cli.output import Column, put, seconds, styled
 from gangline.client import Client, GanglineError, JobSpec
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def demo(*, bus: str, directory: Path, port: int, keep: bool) -> int:
     try:
         click.echo(f"Starting log, views, two schedulers and four nodes under {folder} …")
         stack = stacks.up(plan, tell=lambda line: click.echo(f"  {line}"))
-        click.echo(f"The page is at {click.style(stack.url, underline=True)}")
+        click.echo(f"The page is at {styled(stack.url, underline=True)}")
         code = _play(stack)
         if keep:
             stack = stacks.up(plan)
@@ -110,7 +110,7 @@ def _play(stack: stacks.Stack) -> int:
             ring_said=_output_of(client, "ring"),
         )
     for promise in kept:
-        mark = click.style("✓", fg="green") if promise.kept else click.style("✗", fg="red")
+        mark = styled("✓", fg="green") if promise.kept else styled("✗", fg="red")
         click.echo(f"  {mark} {promise.words}")
     verified = _verify(stack)
     click.echo(f"\n{len(jobs)} jobs in {seconds(time.monotonic() - began)}.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from gangline.cli.output import styled
 from gangline.client import GanglineError
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class Narrator:
 
     def say(self, words: str) -> None:
         """What the demo itself does."""
-        self._line(click.style(f"— {words}", bold=True))
+        self._line(styled(f"— {words}", bold=True))
 
     def _run(self) -> None:
         try:

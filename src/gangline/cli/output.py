@@ -16,6 +16,9 @@ import click
 FORMATS: Final = ("table", "wide", "json", "jsonl", "csv", "id")
 Row = Mapping[str, Any]
 _FEW: Final = 3
+_GAP: Final = "  "
+_SENTENCE: Final = 24
+"""So narrow may a column of sentences become on a terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,11 @@ def pairs(_: click.Context, parameter: click.Parameter, values: tuple[str, ...])
             raise click.BadParameter(f"{value!r} is not KEY=VALUE", param=parameter)
         pairs[name] = rest
     return pairs
+
+
+def styled(text: str, **how: Any) -> str:  # noqa: ANN401 - as click.style takes it
+    """A text in colour or bold where nobody has asked for none; a pipe gets it plain anyway."""
+    return text if os.environ.get("NO_COLOR") else click.style(text, **how)
 
 
 def say(words: str) -> None:
@@ -117,7 +125,7 @@ def _csv(rows: Sequence[Row], columns: Sequence[Column]) -> None:
 
 def _table(rows: Sequence[Row], columns: Sequence[Column]) -> None:
     cells = [[column.show(row.get(column.name)) for column in columns] for row in rows]
-    if sys.stdout.isatty() and "NO_COLOR" not in os.environ:
+    if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         _rich_table(cells, columns)
     else:
         _plain_table(cells, columns)
@@ -132,21 +140,37 @@ def _plain_table(cells: Sequence[Sequence[str]], columns: Sequence[Column]) -> N
             text.rjust(width) if column.right else text.ljust(width)
             for text, width, column in zip(line, widths, columns, strict=True)
         )
-        click.echo("  ".join(shown).rstrip())
+        click.echo(_GAP.join(shown).rstrip())
 
 
 def _rich_table(cells: Sequence[Sequence[str]], columns: Sequence[Column]) -> None:
-    """The same for a terminal, fitted to its width."""
-    from rich.console import Console  # noqa: PLC0415 - costs 20 ms, and only terminals need it
+    """The same for a terminal: sentences are fitted to its width; a name in pieces is no name."""
+    from rich.cells import cell_len  # noqa: PLC0415 - costs 20 ms, and only terminals need it
+    from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
-    for column in columns:
-        table.add_column(column.title, justify="right" if column.right else "left", overflow="fold")
+    least = -len(_GAP)
+    for place, column in enumerate(columns):
+        texts = [column.title, *(line[place] for line in cells)]
+        width = max(map(cell_len, texts))
+        folds = width > _SENTENCE and any(" " in text for text in texts)
+        least += len(_GAP) + (_SENTENCE if folds else width)
+        table.add_column(
+            column.title,
+            justify="right" if column.right else "left",
+            overflow="fold",
+            no_wrap=not folds,
+            min_width=_SENTENCE if folds else width,
+        )
     for line in cells:
         table.add_row(*(Text(text, style=_STYLES.get(text, "")) for text in line))
-    Console().print(table)
+    console = Console()
+    if least > console.width:
+        _plain_table(cells, columns)  # the terminal breaks its lines
+    else:
+        console.print(table)
 
 
 _STYLES: Final = {
