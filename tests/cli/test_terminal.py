@@ -51,7 +51,7 @@ def _on_a_terminal(columns: int, **environment: str) -> str:
 
 def test_sentences_are_fitted_and_names_stay_whole() -> None:
     """In 80 columns the reason takes several lines, and nothing else does."""
-    lines = _ESCAPE.sub("", _on_a_terminal(80)).splitlines()
+    *lines, _ = _ESCAPE.sub("", _on_a_terminal(80)).splitlines()
 
     assert all(len(line) <= 80 for line in lines)
     assert lines[1].startswith(f"{NAME}    32  running  needs 32 GPUs; 0 are free")
