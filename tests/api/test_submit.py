@@ -143,6 +143,10 @@ def test_the_same_key_for_another_job_is_a_conflict(world: World) -> None:
         ({"gpus": 1.5}, "gpus: this is a whole number, not 1.5"),
         ({"gpus": True}, "gpus: this is a whole number, not True"),
         ({"gpus_per_node": 3}, "body: gpus (8) is not a multiple of gpus_per_node (3)"),
+        (
+            {"grace": "5s", "stop_signal": "USR2@10s"},
+            "body: the lead of stop_signal (10s) is longer than the grace (5s)",
+        ),
         ({"gpu_per_node": 8}, "gpu_per_node: there is no such field; did you mean gpus_per_node?"),
         ({"team": ""}, "team: a name has at least one character"),
         ({"team": "x" * 129}, "team: a name has at most 128 characters, not 129"),

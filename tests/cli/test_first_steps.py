@@ -189,3 +189,16 @@ def test_wide_nodes_say_why_they_are_out_of_service(shell: Shell) -> None:
 
     assert "fan" in first
     assert "for 2h: psu" in second
+
+
+def test_a_signal_that_would_come_at_once_is_told_so(shell: Shell) -> None:
+    """The policy's grace is shorter than the lead, and the job has named none of its own."""
+    shell.world.views.reached = Position("jobs", 0, 9)
+    submit = ("submit", "--team", "a", "--gpus", "1", "--stop-signal")
+
+    early = shell(*submit, "USR2@90s", "--", "true")
+    in_time = shell(*submit, "USR2@30s", "--", "true")
+    named = shell(*submit, "USR2@90s", "--grace", "2m", "--", "true")
+
+    assert "its grace is the policy's, 1m: USR2 comes at once, not 90s before" in early.err
+    assert "comes at once" not in in_time.err + named.err

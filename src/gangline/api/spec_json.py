@@ -23,7 +23,7 @@ from pydantic import (
     model_validator,
 )
 
-from gangline.api.durations import parse_ms
+from gangline.api.durations import parse_ms, show_ms
 from gangline.api.mistakes import invalid, mistakes
 from gangline.api.names import Name, Text
 from gangline.api.problems import ProblemError
@@ -69,6 +69,12 @@ def _signal(value: str) -> str:
     if at and not parse_ms(lead):
         raise ValueError("the lead of a stop signal is more than 0, like USR1@90s")
     return f"{word}{at}{lead}"
+
+
+def _lead_ms(stop_signal: str) -> int:
+    """How long before the end of the grace it is sent, 0 for at once."""
+    _, at, lead = stop_signal.partition("@")
+    return parse_ms(lead) if at else 0
 
 
 def _image(value: str) -> str:
@@ -132,6 +138,12 @@ class JobRequest(BaseModel):
             raise ValueError(
                 f"gpus ({self.gpus}) is not a multiple of gpus_per_node ({self.gpus_per_node})"
             )
+        lead_ms = _lead_ms(self.stop_signal)
+        if self.grace is not None and lead_ms > self.grace:
+            raise ValueError(
+                f"the lead of stop_signal ({show_ms(lead_ms)}) is longer than the grace "
+                f"({show_ms(self.grace)}): the signal would come at once"
+            )
         if self.command is not None and (self.runtime is not None or self.exits_after is not None):
             raise ValueError("runtime and exits_after are for jobs without a command")
         if any("\0" in text or not _is_unicode(text) for text in self._private_texts()):
@@ -185,12 +197,11 @@ class JobRequest(BaseModel):
         return words.Topology(kind=words.TopologyKind(kind), level=level)
 
     def _launch(self) -> words.Launch:
-        signal, at, lead = self.stop_signal.partition("@")
         return words.Launch(
             launcher=self.launcher,
             env_compat=tuple(self.env_compat),
-            stop_signal=signal,
-            stop_lead_ms=parse_ms(lead) if at else 0,
+            stop_signal=self.stop_signal.partition("@")[0],
+            stop_lead_ms=_lead_ms(self.stop_signal),
             progress_timeout_ms=self.progress_timeout,
             at_most_one_writer=self.at_most_one_writer,
             container_image=self.image or "",

@@ -69,10 +69,13 @@ _REJECTION_WAIT_S: Final = 3.0
 )
 @click.option(
     "--stop-signal",
-    help="Sent first, like TERM, or USR1@90s: 90 s before the end of its grace. [default: TERM]",
+    help="Sent first, like TERM, or USR1@90s: 90 s before the end of its grace, which is to be at "
+    "least as long (--grace). [default: TERM]",
 )
 @click.option(
-    "--progress-timeout", help="Without a sign of progress for so long, it counts as hung."
+    "--progress-timeout",
+    help="Without a sign of progress for so long (a touch of GANGLINE_PROGRESS_FILE, a checkpoint; "
+    "output, where it never touches that) it counts as hung, and starts anew; no retry is lost.",
 )
 @click.option(
     "--at-most-one-writer",
@@ -114,11 +117,27 @@ def command_submit(
         )
         if not spec.keys() & {"command", "runtime", "exits", "exits_after"}:
             say(f"{done.job} has no command: it holds its GPUs until it is cancelled")
+        if "@" in spec.get("stop_signal", "") and "grace" not in spec:
+            _say_short_grace(client, spec["stop_signal"])
         if wait_for_end:
             code = client.wait(done.job)
             say(headline(client.job(done.job)))
             return code
         return _say_rejection(client, done.job, done.position)
+
+
+def _say_short_grace(client: Client, stop_signal: str) -> None:
+    """Where the policy's grace is shorter than the signal's lead, say that it comes at once."""
+    from gangline.api.durations import parse_ms, show_ms  # noqa: PLC0415 - standard library only
+
+    signal, _, lead = stop_signal.partition("@")
+    policy = client.request("GET", "/v1/policy")["items"]
+    grace_ms = next(row["value"] for row in policy if row["key"] == "preemption_grace")
+    if parse_ms(lead) > grace_ms:
+        say(
+            f"its grace is the policy's, {show_ms(grace_ms)}: {signal} comes at once, "
+            f"not {lead} before the end; --grace makes it longer"
+        )
 
 
 def _forecast_lines(row: Row) -> Iterator[str]:
