@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -103,6 +105,42 @@ def test_a_failed_attempt_says_what_its_program_did(shell: Shell) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("right", "said"),
+    [
+        ("class", "preempted for big (of a higher class)"),
+        ("reclaim", "preempted for big (which took back what its team is guaranteed)"),
+    ],
+)
+def test_an_attempt_that_was_preempted_says_for_whom(shell: Shell, right: str, said: str) -> None:
+    """And by which right."""
+    out = {
+        "job": "j", "attempt": 1, "state": "ended", "seats": [{"node": "n0"}],
+        "cause": "preempted", "cause_text": right, "claimant": "big",
+    }  # fmt: skip
+    shell.world.views.tables |= {"jobs": [JOB], "attempts": [out]}
+
+    assert shell("job", "j").out.splitlines()[3] == f"  attempt 1: ended on n0, {said}"
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "said"),
+    [
+        ("succeeded", "", "j does not wait: it has succeeded"),
+        ("failed", "exit code 3", "j does not wait: it has failed (exit code 3)"),
+        ("cancelled", "cancelled", "j does not wait: it is cancelled"),
+    ],
+)
+def test_why_of_a_job_that_has_ended_says_how(
+    shell: Shell, state: str, reason: str, said: str
+) -> None:
+    """Once, and in a whole sentence."""
+    row = JOB | {"state": state, "reason": reason, "reason_text": ""}
+    shell.world.views.tables["jobs"] = [row]
+
+    assert shell("why", "j").out == f"{said}\n"
+
+
 def test_an_attempt_that_did_not_end_by_itself_says_why(shell: Shell) -> None:
     """In the words that the views keep."""
     hung = {
@@ -176,6 +214,19 @@ def test_a_limit_is_a_number_or_one_of_two_words(shell: Shell) -> None:
 
     assert done.code == 2
     assert "--borrow: a number of GPUs, none or unlimited, not 'some'" in done.err
+
+
+def test_wide_nodes_say_what_their_health_means_and_for_how_long(shell: Shell) -> None:
+    """The scheduler's own word for it stands in the data."""
+    until = (datetime.now(UTC) + timedelta(minutes=9, seconds=30)).isoformat()
+    node = {"node": "n0", "health": "suspected", "health_cause": "unready", "health_until": until}
+    shell.world.views.tables["nodes"] = [node, node | {"node": "n1", "health_cause": "silent"}]
+
+    first, second = shell("nodes", "-o", "wide").out.splitlines()[1:]
+
+    assert "a member was not ready in time or broke down at once; over in 9m" in first
+    assert "no heartbeats; lost in 9m" in second
+    assert json.loads(shell("nodes", "--json").out)[0]["health_cause"] == "unready"
 
 
 def test_wide_nodes_say_why_they_are_out_of_service(shell: Shell) -> None:

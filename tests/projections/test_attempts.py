@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
+
+import pytest
 
 from gangline.events import decisions as d
 from tests.projections import story as s
@@ -104,6 +107,34 @@ def test_an_attempt_that_hung_says_so(desk: Desk) -> None:
     assert desk.one("SELECT cause, cause_text FROM attempts") == {
         "cause": "infrastructure",
         "cause_text": "no progress for its progress_timeout",
+    }
+
+
+@pytest.mark.parametrize(
+    ("presumed", "said"),
+    [
+        (True, "n1 was lost"),
+        (False, "the machine, or the supervisor of its processes, failed on n1"),
+    ],
+)
+def test_an_attempt_that_a_node_failed_names_the_node(
+    desk: Desk, said: str, *, presumed: bool
+) -> None:
+    """Not the one that was stopped for it."""
+    lost = d.MemberEnded(
+        job="a", attempt=1, node="n1", code=0, reason="infrastructure", presumed=presumed
+    )
+    stop = d.GangStopping(job="a", attempt=1, cause=d.StopCause.INFRASTRUCTURE, grace_ms=0)
+    broken = replace(lost, node="n0", presumed=False)
+    out = s.released("a", cause=d.StopCause.INFRASTRUCTURE)
+    desk.story.step(s.node("n0"), s.node("n1"), s.queued("a"), s.placed("a", "n0", "n1"))
+    desk.story.step(s.started("a"), lost, stop, broken, out)
+
+    desk.catch_up()
+
+    assert desk.one("SELECT cause, cause_text FROM attempts") == {
+        "cause": "infrastructure",
+        "cause_text": said,
     }
 
 

@@ -189,9 +189,23 @@ def _explained(rows: list[Row], output: str | None) -> list[Row]:
     return [{**row, "health_cause": "; ".join(_causes(row))} for row in rows]
 
 
+_HEALTH: Final = {
+    "silent": "no heartbeats",
+    "lost": "no heartbeats for too long",
+    "unready": "a member was not ready in time or broke down at once",
+    "quarantine": "too many faults or losses",
+}
+"""What the scheduler's words for a node's health mean."""
+
+
 def _causes(row: Row) -> Iterator[str]:
     """What made its health and its service what they are, and what is announced."""
-    yield from (row[name] for name in ("health_cause", "service_cause") if row.get(name))
+    if cause := str(row.get("health_cause") or ""):
+        yield _HEALTH.get(cause, cause)
+        if (due := ago(row.get("health_until"))).startswith("in "):
+            yield f"{'lost' if cause == 'silent' else 'over'} {due}"
+    if row.get("service_cause"):
+        yield row["service_cause"]
     if row.get("deadline"):
         yield f"deadline {ago(row['deadline'])}"
     window = row.get("maintenance") or {}

@@ -36,6 +36,9 @@ def job_lines(row: Row) -> Iterator[str]:
 def _ending(attempt: Row) -> str:
     """How an attempt ended."""
     code, signal = attempt.get("exit_code"), attempt.get("exit_signal")
+    if attempt["cause"] == "preempted" and attempt.get("claimant"):
+        why = _PREEMPTED.get(attempt.get("cause_text") or "", "")
+        return f"preempted for {attempt['claimant']}{why}"
     if attempt["cause"] != "user":
         because = attempt.get("cause_text")
         return f"{attempt['cause']} ({because})" if because else str(attempt["cause"])
@@ -47,6 +50,12 @@ def _ending(attempt: Row) -> str:
     return f"its program ended with code {code} on {attempt['exit_node']}{hint}"
 
 
+_PREEMPTED: Final = {
+    "class": " (of a higher class)",
+    "reclaim": " (which took back what its team is guaranteed)",
+}
+"""By which right a job was moved out for another one."""
+
 _NOT_STARTED: Final = 127
 """The code of a command that could not be started; shells end with it too."""
 
@@ -56,7 +65,13 @@ def headline(row: Row) -> str:
     return f"{row['job']}: {row['state']}" + because(row)
 
 
+def is_now(row: Row) -> str:
+    """What a job that does not wait is, as the end of a sentence."""
+    ended_by_itself = row["state"] in ("succeeded", "failed")
+    return f"{'has' if ended_by_itself else 'is'} {row['state']}{because(row)}"
+
+
 def because(row: Row) -> str:
     """Why it waits or ended, where there is a reason."""
     words = row.get("reason_text") or row.get("reason")
-    return f" ({words})" if words else ""
+    return f" ({words})" if words and words != row["state"] else ""

@@ -11,7 +11,7 @@ import click
 
 from gangline.cli.completing import job_names, team_names
 from gangline.cli.connection import connect
-from gangline.cli.job_words import because, headline, job_lines
+from gangline.cli.job_words import headline, is_now, job_lines
 from gangline.cli.live import at_option, job_at, jobs_at, look, queue_at, watch_option
 from gangline.cli.outcome import each, words
 from gangline.cli.output import (
@@ -423,7 +423,7 @@ def command_why(*, job: str, at: str | None, watch: bool, output: str | None) ->
 def _why_lines(row: Row) -> Iterator[str]:
     """The reason, and when it may end."""
     if row["state"] != "queued":
-        yield f"{row['job']} does not wait: it is {row['state']}{because(row)}"
+        yield f"{row['job']} does not wait: it {is_now(row)}"
         return
     yield f"{row['job']} waits: {row['reason'] or 'the scheduler has not decided yet'}"
     if row.get("reason_text"):
