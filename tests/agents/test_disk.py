@@ -67,6 +67,24 @@ def test_a_member_outlives_a_full_disk_and_its_end_is_told_when_there_is_room(
     assert (fault.gpu, fault.fault) == (-1, "disk")
 
 
+def test_a_program_that_fails_on_a_full_disk_is_told_so_where_its_people_look(
+    small: Path, tmp_path: Path
+) -> None:
+    """In its own output, and with its end."""
+    (tmp_path / "agents").mkdir()
+    cell = Cell(tmp_path / "agents")
+    spec = make.spec("cat /dev/zero > big; exit 28", workdir=str(small))
+    with cell.agent():
+        order = cell.start(make.member(spec=spec))
+        ended = cell.ended()
+        output = cell.output(order)
+    cell.close()
+
+    assert ended.code == 28
+    assert ended.detail == f"the disk of {small} is full"
+    assert output.endswith(f"gangline: the disk of {small} is full\n")
+
+
 SAVES_MORE_AND_MORE = """
 from gangline import checkpoint
 for step, size in enumerate((1 << 20, 2 << 20, 64 << 20), start=1):

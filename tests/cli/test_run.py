@@ -20,6 +20,9 @@ WAITING = {
 }  # fmt: skip
 
 
+LABEL = {"labels": {"node": "n3"}}
+
+
 @pytest.fixture(autouse=True)
 def _interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C comes where it would wait."""
@@ -33,7 +36,7 @@ def _interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_interrupted_run_cancels_its_job_and_said_why_it_waited(shell: Shell) -> None:
     """Nobody looks any more; the GPUs are for others."""
-    shell.world.views.tables["jobs"] = [WAITING]
+    shell.world.views.tables |= {"jobs": [WAITING], "nodes": [{"node": "n3", **LABEL}]}
 
     done = shell("run", "--team", "a", "--node", "n3")
 
@@ -43,3 +46,13 @@ def test_an_interrupted_run_cancels_its_job_and_said_why_it_waited(shell: Shell)
     assert submitted.body.spec.selector == {"node": "n3"}
     assert json.loads(submitted.body.spec.private.ciphertext)["command"] == ["nvidia-smi"]
     assert isinstance(cancelled.body, JobCancelRequested)
+
+
+def test_a_look_at_a_node_that_is_none_is_refused_with_the_nearest_name(shell: Shell) -> None:
+    """Nothing is submitted."""
+    shell.world.views.tables["nodes"] = [{"node": "n3", **LABEL}]
+
+    done = shell("run", "--team", "a", "--node", "n33")
+
+    assert (done.code, shell.world.facts(Topic.JOBS)) == (2, [])
+    assert "no node has the label node=n33; did you mean n3?" in done.err

@@ -89,7 +89,6 @@ class Supervisor:
             except (OSError, KeyError, ValueError, subprocess.SubprocessError) as error:
                 self._detail = f"cannot start rank {rank.rank}: {error}"
                 self._sick = isinstance(error, OSError) and error.errno in _MACHINE_TROUBLE
-                files.tell(Path(rank.err), self._detail)
                 code = 127 if isinstance(error, FileNotFoundError) else 126
                 self._note_exit(rank.rank, code, 0)
                 break
@@ -240,8 +239,20 @@ class Supervisor:
             self._failed_at_ms = time.time_ns() // 1_000_000
             if self._order is not None or self._lease_over:
                 return  # in the grace everybody has until its end: others may still save
+            self._tell_of_first(rank, code, by_signal)
             now = procfs.boot_ms()
             self._bring_forward(now + FAILURE_TERM_MS, now + FAILURE_KILL_MS)
+
+    def _tell_of_first(self, rank: int, code: int, by_signal: int) -> None:
+        """In its own output: that it was the first, and what the machine knows of it by now."""
+        self._detail = self._detail or self._explain(by_signal)
+        how = f"died of signal {by_signal}" if by_signal else f"ended with code {code}"
+        several = len(self._plan.ranks) > 1
+        words = [f"this rank failed first on its node: it {how}"] if several else []
+        words += [self._detail] if self._detail else []
+        err = next(Path(each.err) for each in self._plan.ranks if each.rank == rank)
+        if words:
+            files.tell(err, "; ".join(words))
 
     def _all_ranks_gone(self) -> bool:
         return not self._ranks

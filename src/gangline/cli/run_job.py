@@ -41,6 +41,8 @@ def command_run(*, node: str | None, **fields: Any) -> int:  # noqa: ANN401
     if node:
         spec["selector"] = {"node": node}
     with connect() as client:
+        if node:
+            _check_node(client, node)
         job = client.submit(spec, key=new_key(spec)).job
         try:
             return _watch(client, job)
@@ -48,6 +50,16 @@ def command_run(*, node: str | None, **fields: Any) -> int:  # noqa: ANN401
             client.cancel(job, why="interrupted")
             say(f"{job} is cancelled")
             return _INTERRUPTED
+
+
+def _check_node(client: Client, node: str) -> None:
+    """A usage error where no node has this label, which the scheduler would call a lack of room."""
+    from gangline.api.nearest import nearest  # noqa: PLC0415 - standard library only
+
+    rows = client.pages("/v1/nodes")
+    labels = [str(row["labels"]["node"]) for row in rows if (row.get("labels") or {}).get("node")]
+    if node not in labels:
+        raise click.UsageError(f"no node has the label node={node}{nearest(node, labels)}")
 
 
 def _watch(client: Client, job: str) -> int:
