@@ -13,6 +13,7 @@ from gangline.events import codec
 from gangline.events.batch import PackedDecision
 from gangline.events.bus import open_log
 from gangline.events.log import LogUnreachableError, Message, Position, Topic
+from gangline.projections.decisions import Decisions
 from gangline.projections.jobs import Jobs
 from gangline.projections.models import all_models
 from gangline.projections.projector import Pace, Session, run
@@ -21,7 +22,7 @@ from gangline.projections.steps import ChainBrokenError
 from tests.projections import story as s
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from gangline.events.log import Reader, TopicPartition
     from gangline.projections.queries import Views
@@ -175,9 +176,9 @@ def test_bytes_that_are_no_decisions_are_a_broken_chain(desk: Desk) -> None:
 class Stumbling(Jobs):
     """The view of jobs in a program that cannot take one job."""
 
-    def apply(self, work: Work) -> None:
-        """Refuse the job `bad`, after rows were written."""
-        super().apply(work)
+    def apply(self, work: Work) -> Iterator[None]:
+        """Refuse the job `bad`, after rows were made."""
+        yield from super().apply(work)
         for item, decision in work.decisions(self):
             work.at = item
             if getattr(decision, "job", "") == "bad":
@@ -204,6 +205,28 @@ def test_a_stuck_record_stops_its_view_only_and_heals_after_a_fix(desk: Desk, vi
     assert rows == ["a"]
     assert {row["job"] for row in views.rows("jobs")} == {"a", "bad", "b"}
     assert [row["problem"] for row in views.lag()] == [None, None]
+
+
+class Unwritable(Jobs):
+    """The view of jobs in a program whose rows the database does not take."""
+
+    def apply(self, work: Work) -> Iterator[None]:
+        """Fold all of it, then write what cannot be."""
+        yield from super().apply(work)
+        work.run_text(b"SELECT 1 / 0")
+
+
+def test_a_view_whose_rows_cannot_be_written_goes_back_alone(desk: Desk, views: Views) -> None:
+    """Those before and after it keep theirs, though all are written while others fold."""
+    first = desk.story.step(s.queued("a"))
+
+    desk.catch_up([Queue(), Unwritable(), Decisions()])
+
+    lag = {row["view"]: row for row in views.lag()}
+    assert lag["jobs"]["problem"] == "DivisionByZero: division by zero"
+    assert lag["jobs"]["problem_position"] == str(first)
+    assert views.rows("jobs") == []
+    assert [len(views.rows("queue")), desk.one("SELECT count(*) AS n FROM decision")["n"]] == [1, 1]
 
 
 def test_a_view_heals_while_the_projector_runs(desk: Desk, views: Views) -> None:

@@ -163,7 +163,7 @@ def test_two_rebuilds_do_not_get_in_each_others_way(desk: Desk) -> None:
 
 def test_an_unknown_view_is_said_with_those_that_there_are(desk: Desk) -> None:
     """Before anything is done."""
-    with pytest.raises(RebuildError, match=r"no view jbos to build; there are decisions, jobs"):
+    with pytest.raises(RebuildError, match=r"no view jbos to build; there are attempts, decisions"):
         rebuild(desk.story.log, desk.dsn, "main", views=["jbos"])
 
 

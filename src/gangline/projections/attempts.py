@@ -11,7 +11,7 @@ from gangline.events.named_sql import load_sql
 from gangline.projections.work import ReadModel, Unknown, Work, touched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 _seat = to_plain(d.Seat)
 _certificate = to_plain(d.Certificate)
@@ -139,10 +139,11 @@ class Attempts(ReadModel):
     kinds = (d.GangPlaced, *_FOLDS)
     sql = load_sql("gangline.projections", "attempts.sql")
 
-    def apply(self, work: Work) -> None:
+    def apply(self, work: Work) -> Iterator[None]:
         """Fold a run of steps into the table."""
         decisions = list(work.decisions(self))
         found = work.load("load", AttemptRow, jobs=touched(decisions, "job"))
+        yield
         rows = {(row.job, row.attempt): row for row in found}
         changed: dict[tuple[str, int], AttemptRow] = {}
         new: dict[tuple[str, int], AttemptRow] = {}

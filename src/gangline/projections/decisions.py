@@ -57,8 +57,9 @@ class Decisions(ReadModel):
     kinds = codec.DECISIONS
     sql = load_sql("gangline.projections", "decisions.sql")
 
-    def apply(self, work: Work) -> None:
+    def apply(self, work: Work) -> Iterator[None]:
         """Append a run of steps to the table."""
+        yield
         known = {(item.offset, item.index): row for item, row in self._rows(work)}
         for item in work.skipped:
             known[item.offset, item.index] = _row(work.cell, item, None, '{"unknown": true}')

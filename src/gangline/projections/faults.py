@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gangline.events import decisions as d
 from gangline.events.named_sql import load_sql
 from gangline.projections import conditions
 from gangline.projections.work import ReadModel, Unknown, Work, touched
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 WHOLE_NODE: Final = -1
 
@@ -85,10 +88,11 @@ class Faults(ReadModel):
     kinds = (d.GpuWithdrawn, d.GpuReturned, d.NodeHealthChanged, d.NodeDropped)
     sql = load_sql("gangline.projections", "faults.sql")
 
-    def apply(self, work: Work) -> None:
+    def apply(self, work: Work) -> Iterator[None]:
         """Fold a run of steps into the table."""
         decisions = list(work.decisions(self))
         found = work.load("load", FaultRow, nodes=touched(decisions, "node"))
+        yield
         troubles = Troubles(work.cell, {(row.node, row.gpu, row.kind): row for row in found}, [])
         for item, decision in decisions:
             work.at = item

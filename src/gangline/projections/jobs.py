@@ -10,7 +10,7 @@ from gangline.events.named_sql import load_sql
 from gangline.projections.work import ReadModel, Unknown, Work, public_spec, touched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 _PREEMPTING: Final = (d.StopCause.PREEMPTED, d.StopCause.DRAINED, d.StopCause.MAINTENANCE)
 """A gang that is told to stop for other causes keeps its state until it is out."""
@@ -195,10 +195,11 @@ class Jobs(ReadModel):
     kinds = (d.JobQueued, *_FOLDS)
     sql = load_sql("gangline.projections", "jobs.sql")
 
-    def apply(self, work: Work) -> None:
+    def apply(self, work: Work) -> Iterator[None]:
         """Fold a run of steps into the table."""
         decisions = list(work.decisions(self))
         found = work.load("load", JobRow, jobs=touched(decisions, "job"))
+        yield
         jobs = {row.job: row for row in found}
         again = [x.job for _, x in decisions if isinstance(x, d.JobQueued)]
         if not jobs.keys().isdisjoint(again):

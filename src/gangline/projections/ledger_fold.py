@@ -105,7 +105,7 @@ class Ledger:
         self._works: dict[str, WorkBook] = {}
         self._changed_works: dict[str, None] = {}
         self._transfers: list[Entry] = []
-        self._usage_moved: Counter[tuple[int, str]] = Counter()
+        self._usage_moved: dict[tuple[int, str], int] = {}
         self._levels_version = -1
         self._lending = Lending()
         self._loans: dict[Account, int] = {}
@@ -141,16 +141,17 @@ class Ledger:
             self._loans = loans_of(self._lending)
             self._lending_version = self.books.uses_version
         levels = levels_of(self.books, self._lending, self._loans)
-        usage: Counter[str] = Counter()
+        usage: dict[str, int] = {}
         for key, gpus in levels.items():
-            if key.account not in LOANS:
-                usage[key.account] += gpus
+            account = key.account
+            if account not in LOANS:
+                usage[account] = usage.get(account, 0) + gpus
         self.meter.set(levels, self.now_ms)
         self.usage.set(usage, self.now_ms)
 
     # --- what comes out ------------------------------------------------------------------------
 
-    def take(self) -> tuple[list[Entry], Counter[tuple[int, str]]]:
+    def take(self) -> tuple[list[Entry], dict[tuple[int, str], int]]:
         """Entries, and GPU-milliseconds to add by five minutes and account, since the last call."""
         self._set_levels()
         self.usage.cut(self.now_ms)
@@ -159,10 +160,10 @@ class Ledger:
         for span in self.meter.take():
             gpu_ms = span.level * (span.to_ms - span.from_ms)
             entries.append(Entry(span.from_ms, span.to_ms, span.key, gpu_ms, span.to_ms))
-        usage = self._usage_moved
-        self._usage_moved = Counter()
+        usage, self._usage_moved = self._usage_moved, {}
         for used in self.usage.take():
-            usage[bucket_of(used.from_ms), used.key] += used.level * (used.to_ms - used.from_ms)
+            place = bucket_of(used.from_ms), used.key
+            usage[place] = usage.get(place, 0) + used.level * (used.to_ms - used.from_ms)
         return entries, usage
 
     def take_changed(self) -> dict[str, Any]:
@@ -289,13 +290,15 @@ class Ledger:
     def _transfer(self, work: WorkBook, source: str, target: str, gpu_ms: int) -> None:
         if not gpu_ms:
             return
-        from_ms = min(work.from_ms, self.now_ms - 1)
-        for account, amount in ((source, -gpu_ms), (target, gpu_ms)):
-            key = _account(work.team, account)
-            self._transfers.append(Entry(from_ms, self.now_ms, key, amount, self.now_ms))
-        for bucket, part in spread(gpu_ms, from_ms, self.now_ms):
-            self._usage_moved[bucket, source] -= part
-            self._usage_moved[bucket, target] += part
+        now_ms, moved, team = self.now_ms, self._usage_moved, work.team
+        from_ms = min(work.from_ms, now_ms - 1)
+        self._transfers += (
+            Entry(from_ms, now_ms, _account(team, source), -gpu_ms, now_ms),
+            Entry(from_ms, now_ms, _account(team, target), gpu_ms, now_ms),
+        )
+        for bucket, part in spread(gpu_ms, from_ms, now_ms):
+            moved[bucket, source] = moved.get((bucket, source), 0) - part
+            moved[bucket, target] = moved.get((bucket, target), 0) + part
 
     def _forget(self, job: str) -> None:
         del self._works[job]

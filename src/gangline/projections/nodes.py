@@ -11,7 +11,7 @@ from gangline.projections import conditions
 from gangline.projections.work import ReadModel, Unknown, Work, touched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from gangline.projections.steps import Item
 
@@ -298,10 +298,11 @@ class Nodes(ReadModel):
     kinds = (d.NodeAdded, *_OF_NODES, *_OF_GANGS)
     sql = load_sql("gangline.projections", "nodes.sql")
 
-    def apply(self, work: Work) -> None:
+    def apply(self, work: Work) -> Iterator[None]:
         """Fold a run of steps into the tables."""
         decisions = list(work.decisions(self))
         fleet = self._load(work, decisions)
+        yield
         for item, decision in decisions:
             work.at = item
             fold(fleet, decision, item.at_ms)

@@ -13,7 +13,7 @@ from gangline.projections.steps import Link
 from gangline.projections.work import as_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import psycopg
 
@@ -118,15 +118,14 @@ class Memory:
             cursor.execute(_SQL["load_memory"], self._names)
             return dict(cursor.fetchall())
 
-    def write(self, values: Mapping[str, Any]) -> None:
-        """Change some; None forgets a key."""
+    def write(self, values: Mapping[str, Any], *, run: Callable[..., None]) -> None:
+        """Change some by `run`; None forgets a key."""
         kept = {key: value for key, value in values.items() if value is not None}
         gone = [key for key, value in values.items() if value is None]
         if kept:
-            parameters = self._names | {"values": as_json(kept)}
-            self._connection.execute(_SQL["write_memory"], parameters)
+            run(_SQL["write_memory"], **self._names, values=as_json(kept))
         if gone:
-            self._connection.execute(_SQL["forget"], {**self._names, "keys": gone})
+            run(_SQL["forget"], **self._names, keys=gone)
 
 
 def position_of(offset: int) -> str:

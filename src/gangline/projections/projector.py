@@ -1,11 +1,11 @@
 """The projector: reads decisions from where the views stand, folds them, writes rows and positions.
 
 Theory of operation. Views that stand at the same place share a *lane*: one reader of `decisions`
-and one checked chain. A run of steps is one database transaction with a savepoint for each view, so
-that all views of a lane move together and a view that cannot fold a record goes back alone. That
-view then stands still in a lane of its own, says so in `projection`, and tries again, a step at a
-time, until a newer program (or a mended database) gets it past the record; when it has caught up it
-joins the others again.
+and one checked chain. A run of steps is one database transaction with a savepoint for each view
+(`runs.py`), so that all views of a lane move together and a view that cannot fold a record goes
+back alone. That view then stands still in a lane of its own, says so in `projection`, and tries
+again, a step at a time, until a newer program (or a mended database) gets it past the record; when
+it has caught up it joins the others again.
 
 Nothing is kept in memory that the database does not know: after any trouble with the database or
 the log the projector connects again, reads the positions, and goes on from there. Several
@@ -35,6 +35,7 @@ from gangline.events.log import (
 from gangline.projections.migrations import SCHEMA, migrate
 from gangline.projections.models import all_models
 from gangline.projections.positions import Positions, position_of
+from gangline.projections.runs import CONNECTION_TROUBLE, Failure, Part, take
 from gangline.projections.steps import Chain, ChainBrokenError, Step, Steps
 from gangline.projections.work import ReadModel, Work
 
@@ -47,14 +48,6 @@ if TYPE_CHECKING:
 DECISIONS: Final = TopicPartition(Topic.DECISIONS, 0)
 _POLLED: Final = 500
 _MOST_BYTES: Final = 16_000_000
-# After a failover an old connection lives on and can only read; one that slept in a transaction was
-# ended. Nothing of that says anything about a view.
-_CONNECTION_TROUBLE: Final = (
-    psycopg.OperationalError,
-    psycopg.InterfaceError,
-    psycopg.errors.ReadOnlySqlTransaction,
-    psycopg.errors.IdleInTransactionSessionTimeout,
-)
 _LOG_TROUBLE: Final = (LogUnreachableError, TopicsMissingError)
 _TABLES_GONE: Final = (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName)
 _log = structlog.get_logger("gangline.projector")
@@ -132,7 +125,7 @@ def run(
                 session.run(stop)
         except MovedError as error:
             _log.warning("views moved", cell=cell, reason=str(error))
-        except (*_CONNECTION_TROUBLE, *_TABLES_GONE, *_LOG_TROUBLE) as error:
+        except (*CONNECTION_TROUBLE, *_TABLES_GONE, *_LOG_TROUBLE) as error:
             tries = 1 if session is not None and session.went_well() else tries + 1
             pause = min(pace.retry_s * 2 ** (tries - 1), pace.retry_most_s)
             _log.warning("projector waits", cell=cell, reason=one_line(error), pause_s=pause)
@@ -304,47 +297,39 @@ class Session:
 
     def _apply(self, lane: Lane, steps: Sequence[Step]) -> bool:
         """Write a run of steps in one transaction; whether all views of the lane took it."""
-        failed: list[tuple[ReadModel, str, str]] = []
-        run = Steps(steps)
         with self._connection.transaction():
-            places = self._positions.lock(lane.views)
-            for model in lane.models:
-                place = places.get(model.name)
-                if place is None or place.next_offset < lane.next_offset:
-                    raise MovedError(f"{model.name} stands further back than before")
-                work = Work(
-                    connection=self._connection,
-                    cell=self._cell,
-                    sql=model.sql,
-                    todo=run.beyond(place.next_offset),
-                    next_offset=place.next_offset,
-                    generation=place.generation,
-                )
-                try:
-                    self._fold(model, work)
-                except _CONNECTION_TROUBLE:
-                    raise
-                except Exception as error:  # noqa: BLE001 - it stops this view only
-                    at = work.at.offset if work.at else work.todo.steps[0].last
-                    failed.append((model, one_line(error), position_of(at)))
-        for model, problem, position in failed:
-            self._part(lane, model, problem=problem, position=position)
+            failed = take(self._parts(lane, Steps(steps)), self._positions)
+        for failure in failed:
+            self._part(lane, failure)
         if not failed:
             lane.stuck, lane.tries = False, 0
         self._moved = True
         lane.next_offset = steps[-1].last + 1
         return not failed
 
-    def _fold(self, model: ReadModel, work: Work) -> None:
-        """Apply one view's part, all or nothing."""
-        if not work.todo.steps:
-            return
-        with self._connection.transaction():
-            model.apply(work)
-            self._positions.move(model.name, work.todo, work.skipped)
+    def _parts(self, lane: Lane, run: Steps) -> list[Part]:
+        """What a run of steps is for each view of the lane; nobody else moves these meanwhile."""
+        places = self._positions.lock(lane.views)
+        parts = []
+        for model in lane.models:
+            place = places.get(model.name)
+            if place is None or place.next_offset < lane.next_offset:
+                raise MovedError(f"{model.name} stands further back than before")
+            work = Work(
+                connection=self._connection,
+                cell=self._cell,
+                sql=model.sql,
+                todo=run.beyond(place.next_offset),
+                next_offset=place.next_offset,
+                generation=place.generation,
+            )
+            parts.append(Part(model, work))
+        return parts
 
-    def _part(self, lane: Lane, model: ReadModel, *, problem: str, position: str) -> None:
+    def _part(self, lane: Lane, failure: Failure) -> None:
         """Put a view that cannot go on into a lane of its own, and say so."""
+        model = failure.part.model
+        problem, position = one_line(failure.error), position_of(failure.part.at)
         self._note([model.name], problem=problem, position=position)
         _log.error(
             "view stuck", cell=self._cell, view=model.name, position=position, reason=problem

@@ -15,7 +15,7 @@ from gangline.events.named_sql import load_sql
 from gangline.projections.work import ReadModel, Unknown, Work, touched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 
 @dataclass(slots=True, kw_only=True)
@@ -165,10 +165,11 @@ class Queue(ReadModel):
     kinds = (d.JobQueued, d.WaitCauseChanged, *_FOLDS)
     sql = load_sql("gangline.projections", "queue.sql")
 
-    def apply(self, work: Work) -> None:
+    def apply(self, work: Work) -> Iterator[None]:
         """Fold a run of steps into the tables."""
         decisions = list(work.decisions(self))
         found = work.load("load", WaitingRow, jobs=touched(decisions, "job"))
+        yield
         line = Line(work.cell, {row.job: row for row in found})
         for item, decision in decisions:
             work.at = item

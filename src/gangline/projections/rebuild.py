@@ -89,7 +89,7 @@ def _chosen(views: Sequence[str] | None) -> list[ReadModel]:
         return models
     unknown = sorted(set(views) - {model.name for model in models})
     if unknown:
-        names = ", ".join(model.name for model in models)
+        names = ", ".join(sorted(model.name for model in models))
         raise RebuildError(f"there is no view {', '.join(unknown)} to build; there are {names}")
     return [model for model in models if model.name in views]
 

@@ -14,7 +14,7 @@ from gangline.projections.positions import Memory
 from gangline.projections.work import ReadModel, Work
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 
 class Saved(Protocol):
@@ -43,7 +43,7 @@ class RememberingModel(ReadModel, Generic[S]):
     def fold(self, work: Work, state: S) -> None:
         """Fold the steps of `work` into the state and the tables."""
 
-    def apply(self, work: Work) -> None:
+    def apply(self, work: Work) -> Iterator[None]:
         """Fold a run of steps, and save what changed of the state."""
         memory = Memory(work.connection, cell=work.cell, view=self.name)
         state, before = self._state, self._place
@@ -51,7 +51,8 @@ class RememberingModel(ReadModel, Generic[S]):
         self._state = self._place = None
         if state is None or before != (work.cell, work.generation, work.next_offset):
             state = self.restore(work, memory.load())
+        yield
         self.fold(work, state)
-        memory.write(state.take_changed())
+        memory.write(state.take_changed(), run=work.run_text)
         self._state = state
         self._place = (work.cell, work.generation, work.last.last + 1)

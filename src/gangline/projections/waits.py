@@ -7,11 +7,14 @@ cause is `deciding` until the scheduler has given one, and `starting` from the p
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gangline.events import decisions as d
 from gangline.events.named_sql import load_sql
 from gangline.projections.work import ReadModel, Unknown, Work, touched
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 DECIDING: Final = "deciding"
 STARTING: Final = "starting"
@@ -132,12 +135,13 @@ class Waits(ReadModel):
     )
     sql = load_sql("gangline.projections", "waits.sql")
 
-    def apply(self, work: Work) -> None:
+    def apply(self, work: Work) -> Iterator[None]:
         """Fold a run of steps into the tables."""
         decisions = list(work.decisions(self))
         names = touched(decisions, "job")
         jobs = {row.job: row for row in work.load("load_jobs", WaitJobRow, jobs=names)}
         before = {row.job: row for row in work.load("load", WaitRow, jobs=names)}
+        yield
         waiting = Waiting(work.cell, jobs, dict(before))
         for item, decision in decisions:
             work.at = item

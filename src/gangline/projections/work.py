@@ -2,14 +2,15 @@
 
 A read model is a fold of decisions. Each run of steps is one call of `apply` in one database
 transaction, which also moves the view's position: load the rows that the run touches, fold in
-memory, write them back.
+memory, write them back. What is written is gathered in its `Work` first, so that one view's rows
+are on their way while the next view folds (`runs.py`).
 """
 
 from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
@@ -70,8 +71,11 @@ class ReadModel(ABC):
     sql: ClassVar[Mapping[str, bytes]]
 
     @abstractmethod
-    def apply(self, work: Work) -> None:
-        """Fold the steps of `work` into the tables; whatever it raises stops this view only."""
+    def apply(self, work: Work) -> Iterator[None]:
+        """Fold the steps of `work` into the tables; whatever it raises stops this view only.
+
+        Loads all it needs, yields once, and asks nothing of the database from there on.
+        """
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,7 +83,7 @@ class Work:
     """A run of steps for one view, in an open transaction.
 
     next_offset, generation: where the view stood before. at: the item being folded, for messages.
-    skipped: items left out.
+    skipped: items left out. writes: what is to be done to the tables, in order.
     """
 
     connection: psycopg.Connection[Any]
@@ -90,6 +94,7 @@ class Work:
     generation: int = 0
     at: Item | None = None
     skipped: list[Item] = field(default_factory=list)
+    writes: list[Callable[[], object]] = field(default_factory=list)
 
     @property
     def now_ms(self) -> int:
@@ -141,7 +146,13 @@ class Work:
 
     def run_text(self, text: bytes, **parameters: object) -> None:
         """Run a statement of one of our `.sql` files."""
-        self.connection.execute(text, {"cell": self.cell, **parameters})
+        parameters["cell"] = self.cell
+        self.writes.append(lambda: self.connection.execute(text, parameters))
+
+    def flush(self) -> None:
+        """Do to the tables what was gathered."""
+        for write in self.writes:
+            write()
 
     def make_parts(self, table: str, places: Iterable[int]) -> None:
         """See that a table kept in parts has those in which these places lie."""
@@ -149,7 +160,11 @@ class Work:
 
     def copy(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         """Append rows by COPY. Their texts are `storable`."""
-        with self.connection.cursor() as cursor, cursor.copy(self.sql[statement]) as copy:
+        made = list(rows)
+        self.writes.append(lambda: self._copy(self.sql[statement], made))
+
+    def _copy(self, statement: bytes, rows: Iterable[Sequence[Any]]) -> None:
+        with self.connection.cursor() as cursor, cursor.copy(statement) as copy:
             for row in rows:
                 copy.write_row(row)
 
