@@ -26,13 +26,42 @@ from urllib.parse import quote
 
 import httpx2
 
+from gangline.client_errors import (
+    UNSENDABLE,
+    ConflictError,
+    DeniedError,
+    GanglineError,
+    InvalidError,
+    NotFoundError,
+    NotYetError,
+    UnreachableError,
+    asks_for_patience,
+    error_of,
+)
+
 if TYPE_CHECKING:
     from gangline.async_client import AsyncClient as AsyncClient  # noqa: PLC0414 - is exported
 
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "ConflictError",
+    "DeniedError",
+    "GanglineError",
+    "Happening",
+    "InvalidError",
+    "JobSpec",
+    "NotFoundError",
+    "NotYetError",
+    "Submitted",
+    "UnreachableError",
+]
 STATE_FILE: Final = "state.json"
 ENDED: Final = frozenset({"succeeded", "failed", "cancelled", "rejected"})
+_SCHEMES: Final = frozenset({"http", "https"})
 _AGAIN: Final = frozenset({429, 502, 503, 504})
 _PATIENCE_S: Final = 30.0
+_LONGEST_NAME: Final = 200  # the server says what is right; of a longer one it gets no URL
 _BATCH: Final = 1_000
 _CODE_OF_STATE: Final = {"succeeded": 0, "failed": 1, "rejected": 1, "cancelled": 143}
 
@@ -42,42 +71,6 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401
     if name == "AsyncClient":
         return import_module("gangline.async_client").AsyncClient
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-class GanglineError(Exception):
-    """The API did not do what was asked; the message is one line.
-
-    status: of HTTP, 0 where there was no answer. problem: its short name, like `not-found`.
-    """
-
-    def __init__(self, message: str, *, status: int = 0, problem: str = "") -> None:
-        super().__init__(message)
-        self.status = status
-        self.problem = problem
-
-
-class InvalidError(GanglineError):
-    """The request is wrong; the message says what would be right."""
-
-
-class DeniedError(GanglineError):
-    """The token is missing, unknown, or not enough."""
-
-
-class NotFoundError(GanglineError):
-    """There is no such job, node or team."""
-
-
-class ConflictError(GanglineError):
-    """The idempotency key belongs to another job."""
-
-
-class NotYetError(GanglineError):
-    """The answer is not there yet."""
-
-
-class UnreachableError(GanglineError):
-    """The API cannot be reached, or what it needs cannot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,12 +188,15 @@ class Client:
         transport: httpx2.BaseTransport | None = None,
     ) -> None:
         """patience_s: for how long requests are repeated while the API cannot be reached."""
-        self.url = (url or find_url()).rstrip("/")
+        named = url or find_url()
+        self.url = named.rstrip("/")
         noted = not url and not os.environ.get("GANGLINE_URL")  # by the stack of this folder
         self._start_it = "; `gangline up` starts it" if noted else ""
         self._closed = False
         self._patience_s = patience_s
         token = os.environ.get("GANGLINE_API_TOKEN") if token is None else token
+        if token and not (token.isascii() and token.isprintable()):
+            raise InvalidError("the token (GANGLINE_API_TOKEN) has other than printing characters")
         try:
             self._http = httpx2.Client(
                 base_url=self.url,
@@ -208,8 +204,10 @@ class Client:
                 transport=transport,
                 headers={"Authorization": f"Bearer {token}"} if token else {},
             )
-        except (httpx2.InvalidURL, ValueError) as error:
-            raise InvalidError(f"{self.url!r} is no URL: {error}") from error
+            if not self._http.base_url.host or self.url.partition(":")[0] not in _SCHEMES:
+                raise InvalidError(f"{named!r} is no URL like http://host:8642")
+        except UNSENDABLE as error:
+            raise InvalidError(f"{named!r} is no URL: {error}") from error
 
     def __enter__(self) -> Self:
         return self
@@ -368,7 +366,7 @@ class Client:
                 return
             if response.status_code != 200:
                 response.read()
-                raise _error_of(response)
+                raise error_of(response)
             yield from _happenings(response.iter_lines())
 
     # ------------------------------------------------------------ requests
@@ -384,6 +382,10 @@ class Client:
                 raise InvalidError("a name has at least one character")
             if "/" in name or name.startswith("."):
                 raise InvalidError(f"a name has no / and no . at its start: {name!r}")
+            if len(name) > _LONGEST_NAME:
+                raise InvalidError(
+                    f"a name has at most {_LONGEST_NAME} characters, not {len(name)}"
+                )
         return "/".join(("/v1", *(quote(name, safe="") for name in names)))
 
     def request(
@@ -419,7 +421,7 @@ class Client:
         except httpx2.TransportError as error:
             raise self._no_answer(error) from error
         if not response.is_success:
-            raise _error_of(response)
+            raise error_of(response)
         return response.content, int(response.headers.get("x-next-offset", offset))
 
     def _no_answer(self, error: httpx2.TransportError) -> UnreachableError:
@@ -430,23 +432,21 @@ class Client:
         self, method: str, path: str, body: object, params: dict[str, Any], headers: dict[str, str]
     ) -> tuple[Any, float | None]:
         """An answer or an error, and after how many seconds to try again (None: never)."""
+        odd = next((name for name, value in headers.items() if not value.isprintable()), None)
+        if odd is not None:
+            return InvalidError(f"{odd}: a name has printing characters only"), None
         try:
             sent = {name.encode(): value.encode() for name, value in headers.items()}
             response = self._http.request(method, path, json=body, params=params, headers=sent)
-        except (UnicodeEncodeError, ValueError) as error:
-            return InvalidError(f"this cannot be sent as JSON: {error}"), None
+        except UNSENDABLE as error:
+            return InvalidError(f"this cannot be sent: {error}"), None
         except httpx2.TransportError as error:
             return self._no_answer(error), 0.0
         if response.is_success:
             return response.json() if response.content else None, None
-        again = response.status_code in _AGAIN and not _asks_for_patience(response)
+        again = response.status_code in _AGAIN and not asks_for_patience(response)
         retry_s = response.headers.get("retry-after", "0")
-        return _error_of(response), float(retry_s if retry_s.isdecimal() else 0) if again else None
-
-
-def _asks_for_patience(response: httpx2.Response) -> bool:
-    """Whether the server itself has waited already (`min_position`), and would in vain again."""
-    return response.status_code == 503 and "problem:not-yet" in response.text
+        return error_of(response), float(retry_s if retry_s.isdecimal() else 0) if again else None
 
 
 def _plain(spec: JobSpec | Mapping[str, Any]) -> dict[str, Any]:
@@ -455,8 +455,9 @@ def _plain(spec: JobSpec | Mapping[str, Any]) -> dict[str, Any]:
 
 def new_key(spec: Mapping[str, Any]) -> str:
     """A job id of its own, that says a little."""
-    name = spec.get("name") or spec.get("team") or "job"
-    return f"{str(name)[:100]}-{uuid.uuid4().hex[:10]}"
+    name = str(spec.get("name") or spec.get("team") or "job")[:100]
+    # Of what is no name the server says so; a header could not carry it there.
+    return f"{name if name.isprintable() else 'job'}-{uuid.uuid4().hex[:10]}"
 
 
 def _happenings(lines: Iterator[str]) -> Iterator[Happening]:
@@ -472,25 +473,3 @@ def _happenings(lines: Iterator[str]) -> Iterator[Happening]:
                 fields.get("id", ""), str(row.get("kind", "")), str(row.get("job") or ""), row
             )
             fields = {}
-
-
-def _error_of(response: httpx2.Response) -> GanglineError:
-    """The error that a problem stands for."""
-    try:
-        problem = response.json()
-        slug = str(problem["type"]).rpartition(":")[2]
-        detail = str(problem["detail"])
-    except (ValueError, KeyError, TypeError):
-        slug, detail = "", f"HTTP status {response.status_code}, and no problem in its body"
-    kind = {
-        400: InvalidError,
-        401: DeniedError,
-        403: DeniedError,
-        404: NotFoundError,
-        409: ConflictError,
-        413: InvalidError,
-        422: InvalidError,
-        502: UnreachableError,
-        503: NotYetError if slug == "not-yet" else UnreachableError,
-    }.get(response.status_code, GanglineError)
-    return kind(detail, status=response.status_code, problem=slug)

@@ -13,6 +13,7 @@ import click
 import pytest
 
 from gangline.cli.main import cli
+from gangline.events.log import Position
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +27,7 @@ SERVERS: Final = frozenset(
 )
 HOSTILE: Final = (
     "", " ", "-", "-1", "\u202ename", "\x1b[31m", "a\nb", "a/../b", "\udcff", "é", "9" * 30,
-    "1e999", "X" * 5_000, "seq:x", "10 m", "NOW", "2026-13-40", "/", "postgres://", "kafka://",
+    "1e999", "X" * 5_000, "X" * 70_000, "seq:x", "10 m", "NOW", "2026-13-40", "/", "postgres://", "kafka://",
 )  # fmt: skip
 WITHIN_S: Final = 30
 
@@ -60,17 +61,24 @@ COMMANDS: Final = dict(commands())
 def test_whatever_is_typed_the_answer_is_one_harmless_line(
     shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
-    """As its arguments, and as the value of each of its options."""
+    """As its arguments, and as the value of each of its options; whatever it requires is there."""
     monkeypatch.chdir(tmp_path)
+    shell.world.views.reached = Position("jobs", 0, 1_000_000)  # nobody waits for the views
+    needed = {
+        max(p.opts, key=len): "1"
+        for p in COMMANDS[words].params
+        if isinstance(p, click.Option) and p.required and not p.is_flag
+    }
     named = [p for p in COMMANDS[words].params if isinstance(p, click.Argument)]
     options = [
         max(p.opts, key=len)
         for p in COMMANDS[words].params
         if isinstance(p, click.Option) and not p.is_flag and p.name != "help"
     ]
-    tries = [(*words, "--", *[value] * len(named)) for value in HOSTILE if named]
+    given = [f"{option}={value}" for option, value in needed.items()]
+    tries = [(*words, *given, "--", *[value] * len(named)) for value in HOSTILE if named]
     tries += [
-        (*words, f"{option}={value}", *["x"] * len(named))
+        (*words, *given, f"{option}={value}", *["x"] * len(named))
         for option in options
         for value in HOSTILE
     ]
@@ -79,8 +87,42 @@ def test_whatever_is_typed_the_answer_is_one_harmless_line(
         assert done.code in range(8), each
         assert done.code == 0 or len(done.err.splitlines()) == 1, (each, done.err)
         assert "our mistake" not in done.err, (each, done.err)
+        assert "no API answers" not in done.err, (each, done.err)
         assert done.err.replace("\n", "").isprintable(), (each, done.err)
         assert len(done.err) < 2_000, each
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("GANGLINE_URL", "foo", "'foo' is no URL like http://host:8642"),
+        ("GANGLINE_URL", "ftp://x", "'ftp://x' is no URL like http://host:8642"),
+        ("GANGLINE_URL", "http://", "'http://' is no URL like http://host:8642"),
+        ("GANGLINE_URL", "http://[::1", "is no URL: "),
+        ("GANGLINE_API_TOKEN", "geheim\nX-Evil: 1", "the token (GANGLINE_API_TOKEN) has other"),
+        ("GANGLINE_API_TOKEN", "gehëim", "the token (GANGLINE_API_TOKEN) has other"),
+    ],
+)
+def test_a_variable_that_is_nonsense_is_wrong_usage(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, said: str
+) -> None:
+    """It is no API that does not answer, and a token is never shown."""
+    monkeypatch.setenv(variable, value)
+
+    done = shell("queue")
+
+    assert (done.code, len(done.err.splitlines())) == (2, 1), done.err
+    assert said in done.err
+    assert "geh" not in done.err
+
+
+@pytest.mark.parametrize("option", ["--id", "--name"])
+def test_a_name_that_no_header_carries_is_no_name(shell: Shell, option: str) -> None:
+    """The option is named; nothing is sent that could be taken for something else."""
+    done = shell("submit", "--team", "a", "--gpus", "1", option, "a\nX-Evil: 1", "--", "true")
+
+    where = option if option == "--id" else "name"
+    assert (done.code, done.err) == (2, f"gangline: {where}: a name has printing characters only\n")
 
 
 @pytest.mark.parametrize("closed", ["", "<&-", ">&-", "2>&-", ">&- 2>&-"])
