@@ -27,7 +27,8 @@ SERVERS: Final = frozenset(
 )
 HOSTILE: Final = (
     "", " ", "-", "-1", "\u202ename", "\x1b[31m", "a\nb", "a/../b", "\udcff", "é", "9" * 30,
-    "1e999", "X" * 5_000, "X" * 70_000, "seq:x", "10 m", "NOW", "2026-13-40", "/", "postgres://", "kafka://",
+    "1e999", "X" * 5_000, "X" * 70_000, "seq:x", "10 m", "NOW", "2026-13-40", "/", "postgres://",
+    "kafka://",
 )  # fmt: skip
 WITHIN_S: Final = 30
 
