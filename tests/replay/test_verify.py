@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from gangline.events.batch import PackedDecision
+
 
 @pytest.fixture(scope="module")
 def cell() -> Cell:
@@ -186,6 +188,31 @@ def test_a_forged_decision_is_found_and_told_in_words(path: Path) -> None:
     assert "decision 1 of batch" in report.difference.what
     assert "n9" in str(report.difference.got)
     assert "-" in report.difference.diff
+
+
+def test_the_same_words_in_other_bytes_are_told_by_their_bytes(path: Path) -> None:
+    """As another version of the schema writes them: two equal sentences would help nobody."""
+
+    def forge(records: list[Record]) -> None:
+        index = places(records, Topic.DECISIONS)[-1]
+        event = codec.decode(records[index].value)
+        packed = event.body.decisions[0]
+        body = replace(event.body, decisions=(_longer(packed), *event.body.decisions[1:]))
+        value = codec.encode(Event(envelope=event.envelope, body=body))
+        records[index] = replace(records[index], value=value)
+
+    difference = verified(path, forge).difference
+
+    assert difference is not None
+    assert difference.expected != difference.got
+    assert str(difference.expected).split()[1] == str(difference.got).split()[1] == "v1"
+    assert difference.diff
+
+
+def _longer(packed: PackedDecision) -> PackedDecision:
+    """The same with its first length, which takes one byte, written in two."""
+    length, rest = packed.body[0], packed.body[1:]
+    return replace(packed, body=bytes((length | 0x80, 0)) + rest)
 
 
 def test_a_forged_author_is_found(path: Path) -> None:

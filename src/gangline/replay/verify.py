@@ -365,6 +365,8 @@ def _decision_difference(
 ) -> LogDifferenceError:
     """Both decisions in words, and as a diff."""
     words = [_in_words(packed) for packed in (expected, got)]
+    if words[0] == words[1]:
+        words = [_in_bytes(packed) for packed in (expected, got)]
     error = LogDifferenceError(
         step.records[0].position,
         what=f"decision {index + 1} of batch {step.batch.seq}",
@@ -383,6 +385,11 @@ def _in_words(packed: PackedDecision | None) -> object:
         return codec.unpack(packed) or packed
     except codec.UndecodableError as error:
         return f"{packed.kind}: {error}"
+
+
+def _in_bytes(packed: PackedDecision | None) -> str:
+    """What differs where the words do not: the version of the schema, or the encoding."""
+    return f"{packed.kind} v{packed.version} {packed.body.hex()}" if packed else "no decision"
 
 
 def compare_records(recorded: Sequence[Record], built: Sequence[BatchRecord]) -> None:
