@@ -72,6 +72,7 @@ def bench_failover(
         pair.start("one", 0)
         gangs = settings.nodes // GANG_NODES
         _until(lambda: _counted(log, "GangPlaced") >= gangs, "the gangs' places", every_s=1.0)
+        _settle(log)
         filled_s = time.monotonic() - began
         pair.start("two", 1)
         kills = [_one(progress, pair, lambda: _kill(log, pair)) for _ in range(settings.runs)]
@@ -224,6 +225,18 @@ def _fill(log: Log, nodes: int) -> None:
     spec = Spec(team="bench", gpus=GANG_NODES * GPUS_PER_NODE, gpus_per_node=GPUS_PER_NODE)
     gangs = range(nodes // GANG_NODES)
     _append(log, Topic.JOBS, [facts.JobSubmitted(job=f"gang-{i}", spec=spec) for i in gangs])
+
+
+def _settle(log: Log) -> None:
+    """Have one more step decided, on none of the nodes.
+
+    A new leader publishes the assignments of the last step anew; the step that filled the fleet was
+    about all nodes, as none is when it works.
+    """
+    queued = _counted(log, "JobQueued")
+    spec = Spec(team="bench", gpus=1)
+    _append(log, Topic.JOBS, [facts.JobSubmitted(job="waits", spec=spec)])
+    _until(lambda: _counted(log, "JobQueued") > queued, "an answer to one more job", every_s=1.0)
 
 
 def _append(log: Log, topic: Topic, bodies: list[Any]) -> None:
