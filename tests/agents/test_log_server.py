@@ -12,6 +12,7 @@ import pytest
 from gangline.agents.attempts import folder_name
 from gangline.agents.core import Key
 from gangline.agents.log_server import LogServer, kept_token
+from gangline.agents.plan import Result
 from gangline.agents.rotation import rotate
 
 if TYPE_CHECKING:
@@ -87,6 +88,22 @@ def test_offsets_count_on_over_rotations(server: LogServer, tmp_path: Path) -> N
 
     assert read == written.removeprefix(b"hello world")
     assert offset == len(written)
+
+
+def test_how_each_rank_ended_is_told_with_the_one_that_failed_first(
+    server: LogServer, tmp_path: Path
+) -> None:
+    """Once the supervisor has written it down; before, nobody knows."""
+    before, _ = _get(server, "/ranks/a%2Fb/2")
+    how = Result(code=9, first_rank=1, ranks={"1": 9, "0": 143})
+    how.save(tmp_path / folder_name(Key("a/b", 2)))
+    after, _ = _get(server, "/ranks/a%2Fb/2")
+
+    assert json.loads(before) == {"ranks": [], "ends": []}
+    assert json.loads(after)["ends"] == [
+        {"rank": 0, "code": 143, "first": False},
+        {"rank": 1, "code": 9, "first": True},
+    ]
 
 
 def test_who_has_no_token_sees_nothing(server: LogServer) -> None:

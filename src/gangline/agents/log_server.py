@@ -23,6 +23,7 @@ from gangline.agents import procfs
 from gangline.agents.attempts import folder_name
 from gangline.agents.core import Key
 from gangline.agents.pace import paces
+from gangline.agents.plan import load_result
 from gangline.agents.rotation import cut_bytes, kept
 
 if TYPE_CHECKING:
@@ -90,7 +91,8 @@ class _Handler(BaseHTTPRequestHandler):
             case "logs", [] if folder.is_dir():
                 self._list(folder)
             case "ranks", [] if folder.is_dir():
-                self._say(HTTPStatus.OK, {"ranks": [pace.plain() for pace in paces(folder)]})
+                found = {"ranks": [pace.plain() for pace in paces(folder)], "ends": _ends(folder)}
+                self._say(HTTPStatus.OK, found)
             case "logs", [name] if _FILE.fullmatch(name) and (folder / name).is_file():
                 self._part(folder / name, query)
             case _:
@@ -137,6 +139,18 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002, ANN401 - its own
         """Requests are not logged."""
+
+
+def _ends(folder: Path) -> list[dict[str, Any]]:
+    """How each rank ended once all have, and which one failed first; empty before."""
+    result = load_result(folder)
+    if result is None:
+        return []
+    codes = {int(rank): code for rank, code in result.ranks.items()}
+    return [
+        {"rank": rank, "code": code, "first": rank == result.first_rank}
+        for rank, code in sorted(codes.items())
+    ]
 
 
 def _written(path: Path) -> int:

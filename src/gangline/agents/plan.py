@@ -139,7 +139,7 @@ class Result:
     code: the first non-zero exit code of its ranks in time (128 + N for signal N), else 0.
     reason: `exited`, `stopped` or `infrastructure`. ranks: the exit code of each rank.
     failed_at_ms: when that rank ended, Unix time, 0 for none: other nodes may fail by it and be
-    heard of sooner, as this one waits for all its processes.
+    heard of sooner, as this one waits for all its processes. first_rank: which one, -1 for none.
     """
 
     code: int
@@ -147,6 +147,7 @@ class Result:
     reason: str = "exited"
     detail: str = ""
     failed_at_ms: int = 0
+    first_rank: int = -1
     ranks: dict[str, int] = field(default_factory=dict)
 
     def save(self, folder: Path) -> None:

@@ -67,6 +67,7 @@ class Supervisor:
         self._leaders: list[int] = []
         self._first_failure: tuple[int, int] | None = None
         self._failed_at_ms = 0
+        self._first_rank = -1
         self._order: files.Order | None = None
         self._signal: int = signal.SIGTERM
         self._term_ms = self._kill_ms = _NEVER
@@ -236,7 +237,7 @@ class Supervisor:
         self._codes[rank] = code
         if code != 0 and self._first_failure is None:
             self._first_failure = (code, by_signal)
-            self._failed_at_ms = time.time_ns() // 1_000_000
+            self._failed_at_ms, self._first_rank = time.time_ns() // 1_000_000, rank
             if self._order is not None or self._lease_over:
                 return  # in the grace everybody has until its end: others may still save
             self._tell_of_first(rank, code, by_signal)
@@ -282,6 +283,7 @@ class Supervisor:
             reason="infrastructure" if sick else "stopped" if stopped else "exited",
             detail=self._detail or self._explain(by_signal),
             failed_at_ms=self._failed_at_ms,
+            first_rank=self._first_rank,
             ranks={str(rank): code for rank, code in sorted(self._codes.items())},
         )
 

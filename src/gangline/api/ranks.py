@@ -40,10 +40,12 @@ def ranks(
     _: Caller,
     attempt: Annotated[int | None, Query(ge=1)] = None,
 ) -> dict[str, Any]:
-    """How each rank of an attempt (the last one) gets on, by its program's own word.
+    """How each rank of an attempt (the last one) gets on, by its program's own word; how it ended.
 
-    `step_s`: seconds a step; `own_s`: how many of them it did not wait for others. `slow`: why it
-    counts as slower than its gang, empty where it does not. `unreachable`: nodes that say nothing.
+    `step`: how many are done, null where it does not say; `step_s`: seconds of one; `own_s`: how
+    many of them it did not wait for others. `slow`: why it counts as slower than its gang, empty
+    where it does not. `code`: its exit code (128 + N: signal N), null before all of its node have
+    ended. `failed_first`: whether the gang failed by it. `unreachable`: nodes that say nothing.
     """
     job_or_problem(views, job)
     found = attempt_of(views, job, attempt)
@@ -51,23 +53,40 @@ def ranks(
     path = f"/ranks/{quote(job, safe='')}/{found['attempt']}"
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         said = list(pool.map(lambda node: _said(request, views, node, path), nodes))
-    rows = [row for answer in said for row in answer or ()]
+    told = [{"node": node, **answer} for node, answer in zip(nodes, said, strict=True) if answer]
     return {
         "job": job,
         "attempt": found["attempt"],
         "state": found["state"],
-        "ranks": judged(sorted(rows, key=lambda row: row["rank"])),
+        "ranks": _with_ends(told, failed_on=str(found.get("exit_node") or "")),
         "unreachable": [node for node, answer in zip(nodes, said, strict=True) if answer is None],
     }
 
 
-def _said(request: Request, views: Views, node: str, path: str) -> list[Rank] | None:
+def _said(request: Request, views: Views, node: str, path: str) -> dict[str, Any] | None:
     """What a node says of its ranks, None where it cannot be asked."""
     try:
         answer = ask(request, views, node, path)
     except ProblemError:
         return None
-    return [{"node": node, **each} for each in json.loads(answer.content)["ranks"]]
+    said: dict[str, Any] = json.loads(answer.content)
+    return said
+
+
+def _with_ends(told: Sequence[Mapping[str, Any]], *, failed_on: str) -> list[Rank]:
+    """All ranks in their order: how they get on, judged together, and how they ended."""
+    said = [{"node": node["node"], **each} for node in told for each in node["ranks"]]
+    rows = {row["rank"]: {**row, **_RUNS} for row in judged(said)}
+    for node in told:
+        for end in node.get("ends", ()):
+            row = rows.setdefault(end["rank"], {"node": node["node"], **_SILENT, **_RUNS})
+            first = end["first"] and failed_on in ("", node["node"])
+            row |= {"rank": end["rank"], "code": end["code"], "failed_first": first}
+    return [rows[rank] for rank in sorted(rows)]
+
+
+_RUNS: Final = {"code": None, "failed_first": False}
+_SILENT: Final = {"step": None, "step_s": None, "own_s": None, "quiet_s": None, "slow": ""}
 
 
 def judged(rows: Sequence[Rank]) -> list[Rank]:

@@ -12,7 +12,7 @@ from gangline.cli.live import look, watch_option
 from gangline.cli.output import Column, output_options, put, say, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 def _length(value: float | None) -> str:
@@ -27,7 +27,10 @@ _RANKS: Final = (
     Column("own_s", "OF ITS OWN", _length, right=True),
     Column("quiet_s", "SAID", seconds, right=True),
     Column("slow", "SLOW"),
+    Column("code", "CODE", right=True),
+    Column("failed_first", "", lambda first: "failed first" if first else ""),
 )
+_ENDS: Final = ("code", "failed_first")
 
 
 @click.command("ranks")
@@ -36,7 +39,7 @@ _RANKS: Final = (
 @watch_option
 @output_options
 def command_ranks(*, job: str, attempt: int | None, watch: bool, output: str | None) -> None:
-    """How each rank of a job gets on, and which are slower than their gang.
+    """How each rank of a job gets on, and which are slower than their gang; how each one ended.
 
     By the program's own word: `gangline.checkpoint.progress(step)`, or what docs/agents.md says.
     """
@@ -52,6 +55,15 @@ def command_ranks(*, job: str, attempt: int | None, watch: bool, output: str | N
 def _show(found: Mapping[str, Any], output: str | None) -> None:
     for node in found["unreachable"]:
         say(f"{node} does not say how its ranks get on")
-    if not found["ranks"] and not found["unreachable"]:
+    ranks = found["ranks"]
+    if not ranks and not found["unreachable"]:
         say(f"no rank of {found['job']} says how it gets on (checkpoint.progress(step) does)")
-    put(found["ranks"], output=output, columns=_RANKS, key="rank")
+    put(ranks, output=output, columns=_columns(ranks), key="rank")
+
+
+def _columns(ranks: Sequence[Mapping[str, Any]]) -> list[Column]:
+    """Those of steps where any rank says them, those of ends where any has ended."""
+    steps = not ranks or any(row["step"] is not None for row in ranks)
+    ended = any(row["code"] is not None for row in ranks)
+    always = ("rank", "node")
+    return [c for c in _RANKS if c.name in always or (ended if c.name in _ENDS else steps)]
