@@ -30,6 +30,7 @@ class Machine:
         self.kernel_log = folder / "kmsg"
         (folder / "holders").write_text("")
         self.kernel_log.write_text("old: NVRM: Xid (PCI:0000:17:00): 79, fell off before\n")
+        self.links(2, 2)
         self.says(WELL.format(index=0, bus="17"), WELL.format(index=1, bus="18"))
 
     def says(self, *lines: str, code: int = 0) -> None:
@@ -37,8 +38,19 @@ class Machine:
         (self.folder / "out").write_text("\n".join(lines) + "\n")
         script = self.folder / "nvidia-smi"
         holders = f'case "$1" in *compute*) cat {self.folder}/holders; exit;; esac'
-        script.write_text(f"#!/bin/sh\n{holders}\ncat {self.folder}/out\nexit {code}\n")
+        links = f'case "$1" in nvlink) cat {self.folder}/links; exit;; esac'
+        script.write_text(f"#!/bin/sh\n{holders}\n{links}\ncat {self.folder}/out\nexit {code}\n")
         script.chmod(0o755)
+
+    def links(self, *up: int) -> None:
+        """How many NVLinks of each GPU are up from now on, of four."""
+        lines = []
+        for gpu, count in enumerate(up):
+            lines.append(f"GPU {gpu}: NVIDIA H100 80GB HBM3 (UUID: GPU-{gpu})")
+            for link in range(4):
+                speed = "26.562 GB/s" if link < count else "<inactive>"
+                lines.append(f"\t Link {link}: {speed}")
+        (self.folder / "links").write_text("\n".join(lines) + "\n")
 
     def health(self, **more: Any) -> Health:
         """What looks at it."""
@@ -85,6 +97,43 @@ def test_a_sick_gpu_is_a_fault_until_it_is_well(machine: Machine, line: str, fau
     machine.says(WELL.format(index=0, bus="17"), WELL.format(index=1, bus="18"))
 
     assert health.look().faults == ()
+    health.close()
+
+
+@pytest.mark.parametrize("left", [1, 0])
+def test_an_nvlink_that_goes_down_is_a_fault_until_it_is_up(machine: Machine, left: int) -> None:
+    """Those that never were up are none: a bridge leaves some of a GPU's unused."""
+    health = machine.health()
+    assert health.look().faults == ()
+    machine.links(2, left)
+
+    assert health.look().faults == (Fault(1, "nvlink", f"{left} NVLinks are up, not 2"),)
+    machine.links(2, 2)
+
+    assert health.look().faults == ()
+    health.close()
+
+
+@pytest.mark.parametrize(
+    ("up", "faults"),
+    [
+        ((4, 4, 3, 4), [2]),
+        ((4, 4, 0, 4), []),  # perhaps no bridge reaches it
+        ((4, 4, 2, 2), []),  # two pairs of two kinds
+        ((0, 0, 0, 0), []),
+    ],
+)
+def test_nvlinks_that_were_down_before_us_show_beside_the_others(
+    machine: Machine, up: tuple[int, ...], faults: list[int]
+) -> None:
+    """Where most have more, and it has some."""
+    machine.says(*(WELL.format(index=gpu, bus=17 + gpu) for gpu in range(len(up))))
+    machine.links(*up)
+    health = machine.health()
+
+    assert [(seen.gpu, seen.kind) for seen in health.look().faults] == [
+        (gpu, "nvlink") for gpu in faults
+    ]
     health.close()
 
 

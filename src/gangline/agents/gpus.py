@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ _FIELDS: Final = (
     "remapped_rows.failure",
 )
 _TIMEOUT_S: Final = 20
+_GPU: Final = re.compile(r"GPU (\d+):")
+_UP: Final = re.compile(r"\s+Link \d+: [0-9.]*[1-9][0-9.]* GB/s")
 HOT_CELSIUS: Final = 95
 
 
@@ -44,6 +47,26 @@ def readings() -> list[Reading] | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return [found for line in done.stdout.splitlines() if (found := _reading(line)) is not None]
+
+
+def links() -> dict[int, int]:
+    """How many NVLinks of each GPU are up; empty where nobody can say."""
+    command = ["nvidia-smi", "nvlink", "--status"]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    up: dict[int, int] = {}
+    gpu = -1
+    for line in done.stdout.splitlines():
+        if (head := _GPU.match(line)) is not None:
+            gpu = int(head[1])
+            up[gpu] = 0
+        elif gpu >= 0 and _UP.match(line):
+            up[gpu] += 1
+    return up
 
 
 def strangers() -> dict[str, list[int]]:

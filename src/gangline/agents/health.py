@@ -4,7 +4,8 @@ Disk, memory and clock are looked at too (machine.py). The command prints a line
 `GPU KIND [text]`, GPU an index or `node`; nothing printed and code 0 means well. Another code
 counts as a fault of the whole node, `health`, with its last line. Every look is whole: a fault
 that is not in the newest one is over. An Xid of the kernel's log stays until this agent is started
-again.
+again. NVLinks that are down are no fault by themselves (a bridge leaves some of a GPU's unused):
+what counts is that one was up since our start, or that most GPUs here have more.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +21,7 @@ from gangline.agents import gpus, machine
 from gangline.agents.core import Diagnosed, Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from gangline.agents.settings import AgentSettings
 
@@ -42,6 +44,7 @@ class Health:
         self._settings = settings
         self._gpus = gpus.count(settings.gpus)
         self._xids: dict[_Where, str] = {}
+        self._links: dict[int, int] = {}
         self._kernel = KernelLog(kernel_log)
 
     def look(self) -> Diagnosed:
@@ -54,9 +57,22 @@ class Health:
         if gpus.present():
             readings = gpus.readings()
             found |= _of_gpus(readings, self._gpus)
+            found |= self._of_links(gpus.links())
             self._xids |= _of_kernel(self._kernel.lines(), readings or ())
         found |= self._xids
         return Diagnosed(tuple(Fault(*where, found[where]) for where in sorted(found)))
+
+    def _of_links(self, up: Mapping[int, int]) -> dict[_Where, str]:
+        """GPUs that have fewer NVLinks up than before, or some of those that most have here."""
+        count, having = Counter(up.values()).most_common(1)[0] if up else (0, 0)
+        usual = count if 2 * having > len(up) else 0
+        found: dict[_Where, str] = {}
+        for gpu, now in up.items():
+            self._links[gpu] = most = max(now, self._links.get(gpu, 0))
+            due = max(most, usual if now else 0)
+            if now < due:
+                found[gpu, "nvlink"] = f"{now} NVLinks are up, not {due}"
+        return found
 
     def close(self) -> None:
         """Let go of the kernel's log."""
