@@ -109,15 +109,15 @@ def _runs_on_a_node(url: str) -> None:
         check=False,
     )
     assert (done.returncode, done.stdout) == (3, "on node-1\n"), done.stderr
-    nowhere = subprocess.run(
-        [sys.executable, "-m", "gangline.cli.main", "run", "--team", "a", "--node", "none"],
+    never = subprocess.run(
+        [sys.executable, "-m", "gangline.cli.main", *words[:5], "--gpus", "99"],
         env={**os.environ, "GANGLINE_URL": url},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert nowhere.returncode == 1
-    assert "rejected" in nowhere.stderr
+    assert never.returncode == 1
+    assert "rejected" in never.stderr
 
 
 def _programs(folder: Path) -> list[int]:
