@@ -138,6 +138,43 @@ def test_streams_that_are_closed_are_no_mistake_of_ours(closed: str) -> None:
     assert "mistake" not in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ("acl --print >/dev/full", 1, "gangline: No space left on device\n"),
+        ("--help >/dev/full", 1, "gangline: No space left on device\n"),
+        ("nonsense 2>/dev/full", 2, ""),
+        ("acl --print >/dev/full 2>/dev/full", 1, ""),
+    ],
+)
+def test_output_that_finds_no_room_is_one_line(words: str, code: int, said: str) -> None:
+    """A file on a full disk: the code says so too, and Python adds nothing of its own."""
+    done = subprocess.run(  # noqa: S602 - a shell opens files
+        f"{sys.executable} -m gangline.cli.main {words}",
+        shell=True,
+        capture_output=True,
+        text=True,
+        timeout=WITHIN_S,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", said)
+
+
+@pytest.mark.parametrize("command", ["up", "down", "status"])
+def test_a_folder_without_a_name_is_none(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """Of `--dir "$UNSET"` no stack comes to stand where somebody happens to be."""
+    monkeypatch.chdir(tmp_path)
+
+    done = shell(command, "--dir", "")
+
+    assert done.code == 2
+    assert "Invalid value for '--dir': it is empty; this folder is `.`" in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_reader_that_has_enough_ends_us_quietly() -> None:
     """`| head -1`, as often as it takes to be sure."""
     command = f"{sys.executable} -m gangline.cli.main --help | head -1"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import Final
 
@@ -140,6 +141,16 @@ def _open_what_is_closed() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
 
 
+def _let_go_of_output() -> None:
+    """What cannot be written (a full disk, a closed pipe) is given up: Python would complain."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            with suppress(OSError, ValueError):  # a test's stream has no number
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def run(args: list[str] | None = None) -> int:
     """Run a command line; its exit code. Errors are one line on stderr."""
     _open_what_is_closed()
@@ -149,15 +160,15 @@ def run(args: list[str] | None = None) -> int:
         code = cli.main(args, prog_name="gangline", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read our output has enough; Python would complain while closing it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _let_go_of_output()  # whoever read it has enough
         return 1
     except (Exception, KeyboardInterrupt) as error:
         if os.environ.get("GANGLINE_DEBUG"):
             raise
         line, code = code_of(error)
-        if line:
-            click.echo(line, err=True)
+        with suppress(OSError):
+            click.echo(line, err=True, nl=bool(line))
+        _let_go_of_output()
         return code
     return code if isinstance(code, int) else 0
 

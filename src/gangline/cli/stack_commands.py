@@ -13,10 +13,26 @@ from gangline.cli import stack as stacks
 from gangline.cli.connection import stack_bus
 from gangline.cli.output import Column, output_options, put, put_one, say
 
+
+class _Folder(click.Path):
+    """A folder that somebody named: of `--dir "$UNSET"` a stack would come to stand in this one."""
+
+    def convert(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> str | bytes | os.PathLike[str]:
+        """A path, or a usage error."""
+        if value == "":
+            self.fail("it is empty; this folder is `.`", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 _DIR: Final = click.option(
     "--dir",
     "directory",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=_Folder(path_type=Path, file_okay=False),
     envvar="GANGLINE_DIR",
     default=Path(".gangline"),
     show_default=True,
