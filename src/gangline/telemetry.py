@@ -93,8 +93,23 @@ def serve_metrics(registry: CollectorRegistry, port: int | None, *, address: str
     """Serve a registry for Prometheus on a port (0: any free one); the port, 0 for none."""
     if port is None:
         return 0
-    server, _ = start_http_server(port, addr=address or "0.0.0.0", registry=registry)  # noqa: S104
+    host = address or "0.0.0.0"  # noqa: S104
+    with named_address(host, port):
+        server, _ = start_http_server(port, addr=host, registry=registry)
     return int(server.server_port)
+
+
+@contextlib.contextmanager
+def named_address(host: str, port: int) -> Iterator[None]:
+    """Errors of the system in here are about this address, and say so."""
+    try:
+        yield
+    except OSError as error:
+        number = error.errno or 0
+        why = (
+            os.strerror(number) if number > 0 else error.strerror
+        )  # a host that is unknown has none
+        raise OSError(number, why, f"{host}:{port}") from error
 
 
 class Lag(Collector):

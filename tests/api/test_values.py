@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from gangline.api.durations import MAX_MS, parse_at_ms, parse_ms, show_ms
 from gangline.api.moment import parse_moment
-from gangline.api.names import check_name
 from gangline.api.problems import ProblemError
 from gangline.api.spec_json import JobRequest, parse_request
 from gangline.events import codec
 from gangline.events.envelope import Event
 from gangline.events.facts import JobSubmitted
+from gangline.events.names import check_name
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),

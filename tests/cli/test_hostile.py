@@ -5,6 +5,7 @@ The commands are read from the program, so that a new one is asked as soon as it
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Final
@@ -115,6 +116,80 @@ def test_a_variable_that_is_nonsense_is_wrong_usage(
     assert (done.code, len(done.err.splitlines())) == (2, 1), done.err
     assert said in done.err
     assert "geh" not in done.err
+
+
+BUS: Final = ("--bus", "postgres://u@127.0.0.1:9/x")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("scheduler --bus postgres://[x", "Invalid IPv6 URL"),
+        ("scheduler --bus postgres://a\tb/x", "it holds no spaces"),
+        ("scheduler --bus foo", "a bus is kafka://host:port or postgres://"),
+        ("scheduler --cell ../x", "a cell is named by a-z, 0-9 and -"),
+        ("replay verify --cell A", "a cell is named by a-z, 0-9 and -"),
+        ("projector --database foo", "it begins with postgres:// or postgresql://"),
+        ("projector --database postgres://[x", "Invalid IPv6 URL"),
+        ("api --database kafka://x", "it is no postgres://user@host:port/database"),
+        ("webhooks run --hooks x --database foo", "it begins with postgres://"),
+        ("agent --node a/b", "a name has no /"),
+        ("agent --node=", "a name has at least one character"),
+        ("agent --node -x", "a name has no - at its start"),
+        ("api --port 70000", "not in the range"),
+    ],
+)
+def test_a_process_that_is_told_nonsense_does_not_begin(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, said: str
+) -> None:
+    """Wrong usage, in one line that names the option."""
+    monkeypatch.setenv("GANGLINE_DIR", str(tmp_path / "none"))
+    typed = [word.replace("\t", " ") for word in words.split(" ")]
+    bus = () if "--bus" in typed or typed[0] == "webhooks" else BUS
+
+    done = shell(*typed, *bus)
+
+    assert (done.code, len(done.err.splitlines())) == (2, 1), done.err
+    assert said in done.err
+    assert "Invalid value for '--" in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("url", ["foo", "postgres://[x", "postgres://a b/x"])
+def test_a_database_that_is_none_is_wrong_usage(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    """`gangline up` takes it from a variable; its password is not said back."""
+    monkeypatch.setenv("GANGLINE_DATABASE_URL", url)
+
+    done = shell("up", "--dir", str(tmp_path / "stack"))
+
+    assert done.code == 2
+    assert "GANGLINE_DATABASE_URL is no postgres://user@host:port/database: " in done.err
+    assert len(done.err.splitlines()) == 1
+    assert not (tmp_path / "stack").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["api --port {port}", "agent --gpus 1 --dir agent --log-address 127.0.0.1 --log-port {port}"],
+)
+def test_an_address_that_is_taken_is_named(tmp_path: Path, words: str) -> None:
+    """Which of its ports it is, in one line."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = subprocess.run(
+            [sys.executable, "-m", "gangline.cli.main", *words.format(port=port).split(), *BUS],
+            capture_output=True,
+            text=True,
+            timeout=WITHIN_S,
+            check=False,
+            cwd=tmp_path,
+        )
+
+    assert done.returncode == 2
+    said = [line for line in done.stderr.splitlines() if not line.startswith("{")]
+    assert said == [f"gangline: 127.0.0.1:{port}: Address already in use"]
 
 
 @pytest.mark.parametrize("option", ["--id", "--name"])

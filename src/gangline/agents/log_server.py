@@ -25,6 +25,7 @@ from gangline.agents.core import Key
 from gangline.agents.pace import paces
 from gangline.agents.plan import load_result
 from gangline.agents.rotation import cut_bytes, kept
+from gangline.telemetry import named_address
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +39,8 @@ class LogServer:
     """Serves the files under `attempts` until closed."""
 
     def __init__(self, attempts: Path, *, address: str, port: int, token: str) -> None:
-        self._server = ThreadingHTTPServer((address, port), _Handler)
+        with named_address(address, port):
+            self._server = ThreadingHTTPServer((address, port), _Handler)
         self._server.daemon_threads = True
         self._server.attempts = attempts  # type: ignore[attr-defined]
         self._server.token = token  # type: ignore[attr-defined]

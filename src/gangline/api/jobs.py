@@ -16,13 +16,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
 from gangline.api.auth import Principal, Verb, authorise, principal_of
-from gangline.api.names import Name, check_name
+from gangline.api.names import Name
 from gangline.api.problems import ProblemError
 from gangline.api.publisher import Publisher, message
 from gangline.api.spec_json import JobRequest, optional_body
 from gangline.api.views import Views, no_such_job
 from gangline.events import codec, facts
 from gangline.events.log import Message, Position, Topic
+from gangline.events.names import check_name
 from gangline.events.sealing import KeyStore, SealError, binding
 from gangline.events.spec import MAX_SPEC_BYTES, JobClass, Private, Spec
 from gangline.projections.queries import ViewsUnreachableError

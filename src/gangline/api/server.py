@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from socket import AF_INET, AF_INET6, create_server, socket
 from typing import TYPE_CHECKING
 
 import uvicorn
 
 from gangline.api.app import create_app
 from gangline.api.health import readiness
+from gangline.telemetry import named_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from socket import socket
 
     from fastapi import FastAPI
 
@@ -35,7 +36,10 @@ def run_api(settings: Settings, *, tell: Callable[[str], None]) -> None:
         timeout_graceful_shutdown=5,
         proxy_headers=False,
     )
-    _Server(config, app, tell).run()
+    family = AF_INET6 if ":" in settings.host else AF_INET
+    with named_address(settings.host, settings.port):  # uvicorn would say it in words of its own
+        listening = create_server((settings.host, settings.port), family=family, backlog=2048)
+    _Server(config, app, tell).run(sockets=[listening])
 
 
 class _Server(uvicorn.Server):

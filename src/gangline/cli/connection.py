@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from gangline.cli.parameters import CELL, checked_url
 from gangline.events.bus import brokers_of
 
 if TYPE_CHECKING:
@@ -51,11 +52,13 @@ def bus_url(_: click.Context, parameter: click.Parameter, url: str | None) -> st
             f"a bus is kafka://host:port or postgres://user@host:port/database, not {url!r}",
             param=parameter,
         )
-    if url is not None and url.startswith("kafka://"):
-        try:
+    try:
+        if url is not None and url.startswith("kafka://"):
             brokers_of(url)
-        except ValueError as error:
-            raise click.BadParameter(str(error), param=parameter) from error
+        elif url is not None:
+            checked_url(url, *_BUSES)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param=parameter) from error
     return url
 
 
@@ -71,7 +74,7 @@ _OR_STACKS: Final = (
         callback=bus_url,
         help="A live log (or the stack's, if it runs).",
     ),
-    click.option("--cell", envvar="GANGLINE_CELL", default="main", show_default=True),
+    CELL,
 )
 
 

@@ -22,6 +22,7 @@ from gangline.cli.connection import (
     noted_by_stack,
 )
 from gangline.cli.output import Column, output_options, pairs, put, say
+from gangline.cli.parameters import CELL, Seconds, database_url, named
 from gangline.cli.policy_fact import prepare_log
 from gangline.cli.progress import Progress
 
@@ -35,11 +36,9 @@ _BUS: Final = click.option(
 _BUS_TO_RUN: Final = click.option(
     "--bus", callback=bus_url, envvar="GANGLINE_BUS", help=_HELP_OF_BUS
 )
-_CELL: Final = click.option(
-    "--cell", envvar="GANGLINE_CELL", default="main", show_default=True, help="Which cell."
-)
 _DATABASE: Final = click.option(
     "--database",
+    callback=database_url,
     envvar="GANGLINE_DATABASE_URL",
     help="Postgres of the views (GANGLINE_DATABASE_URL). [default: the bus, if that is Postgres]",
 )
@@ -53,7 +52,7 @@ _METRICS: Final = click.option(
 
 def bus_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """`--bus` and `--cell`."""
-    return _BUS(_CELL(function))
+    return _BUS(CELL(function))
 
 
 def database_of(database: str | None, bus: str) -> str:
@@ -196,30 +195,15 @@ def _lag_served(dsn: str, cell: str, port: int | None) -> Iterator[None]:
         views.close()
 
 
-class _Seconds(click.ParamType[float]):
-    """A duration like `5s`, as seconds."""
-
-    name = "duration"
-
-    def convert(
-        self,
-        value: object,
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> float:
-        """Seconds, or a usage error."""
-        from gangline.api.durations import parse_ms  # noqa: PLC0415 - standard library only
-
-        try:
-            return parse_ms(value) / 1_000
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
 @click.command("agent")
 @_BUS_TO_RUN
-@_CELL
-@click.option("--node", default=socket.gethostname, help="The node's name. [default: this host's]")
+@CELL
+@click.option(
+    "--node",
+    callback=named,
+    default=socket.gethostname,
+    help="The node's name. [default: this host's]",
+)
 @click.option(
     "--dir",
     "folder",
@@ -245,7 +229,7 @@ class _Seconds(click.ParamType[float]):
 @click.option(
     "--heartbeat",
     "heartbeat_interval_s",
-    type=_Seconds(),
+    type=Seconds(),
     default="10s",
     show_default=True,
     help="How often it says that it lives.",
@@ -266,7 +250,7 @@ class _Seconds(click.ParamType[float]):
 @click.option(
     "--lease",
     "lease_s",
-    type=_Seconds(),
+    type=Seconds(),
     default="60s",
     show_default=True,
     help="So long an at-most-one writer goes on where the log does not hear the node.",
@@ -274,7 +258,7 @@ class _Seconds(click.ParamType[float]):
 @click.option(
     "--lease-grace",
     "lease_grace_s",
-    type=_Seconds(),
+    type=Seconds(),
     default="30s",
     show_default=True,
     help="Its grace then. Both together are to be shorter than the policy's lost_after.",
@@ -301,7 +285,7 @@ class _Seconds(click.ParamType[float]):
 @click.option(
     "--start-spread",
     "start_spread_s",
-    type=_Seconds(),
+    type=Seconds(),
     default="0s",
     show_default=True,
     help="It comes up within this, by chance, so that not all of a fleet do at once.",
@@ -483,7 +467,7 @@ _REBUILT: Final = (
 
 @click.command("acl")
 @click.option("--print", "printed", is_flag=True, required=True, help="Print, and change nothing.")
-@_CELL
+@CELL
 @click.option("--bootstrap", default="localhost:9092", show_default=True, help="Of the brokers.")
 @click.option(
     "--principal",

@@ -12,6 +12,7 @@ import click
 from gangline.cli import stack as stacks
 from gangline.cli.connection import stack_bus
 from gangline.cli.output import Column, output_options, put, put_one, say
+from gangline.cli.parameters import checked_url
 
 
 class _Folder(click.Path):
@@ -84,12 +85,22 @@ def command_up(
         agents=agents,
         gpus=gpus,
         bus=bus,
-        database=os.environ.get("GANGLINE_DATABASE_URL", ""),
+        database=_database(),
     )
     stack = stacks.up(plan, tell=say)
     row = {"url": stack.url, "dir": str(directory), "processes": list(stack.running)}
     put_one(row, output=output, key="url", text=lambda seen: [seen["url"]])
     say(f"the page is at {stack.url}; `gangline down --dir {_quoted(directory)}` stops everything")
+
+
+def _database() -> str:
+    """What GANGLINE_DATABASE_URL names, or a usage error."""
+    named = os.environ.get("GANGLINE_DATABASE_URL", "")
+    try:
+        return named and checked_url(named, "postgres://", "postgresql://")
+    except ValueError as error:
+        said = f"GANGLINE_DATABASE_URL is no postgres://user@host:port/database: {error}"
+        raise click.UsageError(said) from error
 
 
 def _quoted(directory: Path) -> str:

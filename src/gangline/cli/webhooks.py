@@ -12,6 +12,7 @@ import click
 
 from gangline.cli.connection import in_stack
 from gangline.cli.output import say
+from gangline.cli.parameters import CELL, database_url
 
 
 @click.group("webhooks")
@@ -28,11 +29,12 @@ def make_secret() -> None:
 @command_webhooks.command("run")
 @click.option(
     "--database",
+    callback=database_url,
     envvar="GANGLINE_DATABASE_URL",
     required=True,
     help="Postgres of the views (GANGLINE_DATABASE_URL).",
 )
-@click.option("--cell", envvar="GANGLINE_CELL", default="main", show_default=True)
+@CELL
 @click.option(
     "--hooks",
     "file",
