@@ -113,7 +113,7 @@ def test_an_attempt_that_hung_says_so(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("presumed", "said"),
     [
-        (True, "n1 was lost"),
+        (True, "n1 was lost or removed"),
         (False, "the machine, or the supervisor of its processes, failed on n1"),
     ],
 )

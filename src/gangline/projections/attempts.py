@@ -92,7 +92,7 @@ def _member_ended(row: AttemptRow, decision: d.MemberEnded, _at_ms: int) -> None
     if decision.reason == "hung" and row.ended_ms is None:
         row.cause_text = HUNG
     elif decision.reason == "infrastructure" and row.state in ("starting", "running"):
-        gone = f"{decision.node} was lost"
+        gone = f"{decision.node} was lost or removed"
         broken = f"the machine, or the supervisor of its processes, failed on {decision.node}"
         row.cause_text = gone if decision.presumed else broken
     if not row.exit_code and not row.exit_signal and row.ended_ms is None:
