@@ -100,6 +100,49 @@ def test_a_torn_last_fact_is_cut_off(tmp_path: Path, cut: int) -> None:
     again.close()
 
 
+def test_a_long_outage_keeps_of_each_attempt_the_newest_checkpoint_only(tmp_path: Path) -> None:
+    """When there are many; all else, its order, and what is being delivered, stay."""
+
+    def about(value: bytes) -> str:
+        return value[:4].decode() if value.startswith(b"save") else ""
+
+    spool = Spool(tmp_path, about=about, most_bytes=2_000)
+    spool.put([b"save under way", b"exit of another"])
+    under_way = spool.take(1)
+    for step in range(400):
+        spool.put([b"save %d" % step])
+    spool.put([b"exit"])
+
+    assert under_way == [b"save under way"]
+    assert (tmp_path / "facts").stat().st_size < 4_500
+    spool.done(1)
+    rest = spool.take(1_000)
+    spool.close()
+    assert rest[0] == b"exit of another"
+    assert rest[-2:] == [b"save 399", b"exit"]
+    assert rest == sorted(set(rest), key=rest.index)
+    again = Spool(tmp_path, about=about)
+    assert again.take(1_000) == rest
+    again.close()
+
+
+def test_a_spool_that_cannot_be_thinned_keeps_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full."""
+    spool = Spool(tmp_path, about=lambda _: "one", most_bytes=10)
+    with monkeypatch.context() as full:
+        full.setattr(Spool, "_write_cursor", lambda *_: False)
+        spool.put([b"first"])
+        spool.put([b"second"])
+    kept = spool.take(9)
+    spool.close()
+
+    again = Spool(tmp_path)
+    assert kept == again.take(9) == [b"first", b"second"]
+    again.close()
+
+
 def test_a_delivered_spool_does_not_grow_for_ever(tmp_path: Path) -> None:
     """Once empty and large it begins anew, and numbering with it."""
     spool = Spool(tmp_path)

@@ -40,7 +40,7 @@ from gangline.agents.spool import Spool
 from gangline.agents.threads import guarded
 from gangline.events import codec, signing
 from gangline.events.bus import open_log
-from gangline.events.facts import CheckpointSaved
+from gangline.events.facts import CheckpointSaved, CheckpointStarted
 from gangline.events.log import Topic
 from gangline.events.sealing import KeyStore
 from gangline.telemetry import registry_of, serve_metrics
@@ -92,7 +92,7 @@ class Agent:
             node=settings.node, boot_id=self._boot_id, key=kept_key(settings.folder)
         )
         self._executor = ProcessExecutor(settings, unseal=unseal)
-        self._spool = Spool(settings.folder / "spool")
+        self._spool = Spool(settings.folder / "spool", about=_about)
         self._log_server = _log_server(settings)
         self._gpus = gpus.count(settings.gpus)
         self._mapping = _mapping(settings, self._gpus)
@@ -293,6 +293,14 @@ class Agent:
         self._executor.close()
         self._spool.close()
         os.close(self._lock)
+
+
+def _about(value: bytes) -> str:
+    """Of which attempt a fact tells the newest checkpoint; empty for all other facts."""
+    fact = codec.decode(value).body
+    if isinstance(fact, CheckpointSaved | CheckpointStarted):
+        return f"{type(fact).__name__}/{fact.attempt}/{fact.job}"
+    return ""
 
 
 def _fill(reserve: Path) -> None:

@@ -54,12 +54,12 @@ class Watch:
     _sign_s: float = 0.0
 
     def look(self, *, now_ms: int) -> list[Cue]:
-        """What is new since the last look; of several checkpoints only the newest."""
+        """What is new since the last look; of several checkpoints, or saves, only the newest."""
         cues: list[Cue] = []
-        for step in sorted(self._saving_steps()):
-            if step > self._saving:
-                self._saving = step
-                cues.append(SavingSeen(key=self.key, step=step))
+        saving = max(self._saving_steps(), default=-1)
+        if saving > self._saving:
+            self._saving = saving
+            cues.append(SavingSeen(key=self.key, step=saving))
         marker = newest(self.folder, seen=self._seen)
         if marker is not None and marker.step > self._newest:
             self._newest = marker.step
