@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gangline.events import decisions as d
-from gangline.projections import jobs, nodes
-from gangline.projections.books import Books
+from gangline.projections import jobs, nodes, queue
 from gangline.projections.ledger_fold import Ledger
+from gangline.projections.standing import Standing
 from gangline.projections.teams import team_rows
 from gangline.replay.scenario import ScenarioRun
 from gangline.replay.scenario_grammar import parse
 from gangline.scheduler import core
+from gangline.scheduler.core.order import Order
 
 if TYPE_CHECKING:
     from gangline.replay.core_port import Step
@@ -28,9 +29,10 @@ class Agreement:
     """Watches a scenario, folds its decisions as the views do, and compares with the core."""
 
     def __init__(self) -> None:
-        self.books = Books()
+        self.books = Standing()
         self.jobs: dict[str, jobs.JobRow] = {}
         self.fleet = nodes.Fleet("main", {}, {})
+        self.line = queue.Line("main", {})
         self.ledger = Ledger()
         self.capacity_ms = 0
         self.entered: Counter[str] = Counter()
@@ -43,17 +45,21 @@ class Agreement:
             self.capacity_ms += self.books.capacity * (step.now_ms - self.ledger.now_ms)
         self.ledger.advance(step.now_ms)
         for decision in step.decisions:
+            self.books.now_ms = step.now_ms
             self.books.apply(decision)
             self.ledger.apply(decision, step.now_ms)
             if isinstance(decision, d.GangReleased):
                 self.lost_gpu_ms += decision.lost_gpu_ms
             if type(decision) in jobs.Jobs.kinds:
                 jobs.fold(self.jobs, decision, cell="main", at_ms=step.now_ms)
+            if type(decision) in queue.Queue.kinds:
+                self.line.fold(decision, step.now_ms)
             if type(decision) in nodes.Nodes.kinds:
                 nodes.fold(self.fleet, decision, step.now_ms)
         self.steps += 1
         self._compare_teams(world.state)
         self._compare_jobs(world.state)
+        self._compare_line(world.state)
         self._compare_fleet(world.state)
         self._compare_ledger()
 
@@ -66,10 +72,13 @@ class Agreement:
         assert self.entered["lost"] == self.lost_gpu_ms
 
     def _compare_teams(self, state: Any) -> None:
+        order = Order(state, self.ledger.now_ms)
         for name, row in team_rows("main", self.books).items():
             expected = core.team_numbers(state, name)
             seen = (row.used, row.guaranteed_used, row.borrowed, row.lent, row.queued)
             assert seen == tuple(expected), name
+            below = row.used < row.guaranteed
+            assert row.standing == [0 if below else 1, *order.share(name)], name
             trees = state.models.trees.items()
             models = {kind: (tree[name].guaranteed, tree[name].used) for kind, tree in trees}
             found = {kind: (n["guaranteed"], n["used"]) for kind, n in row.by_model.items()}
@@ -79,6 +88,23 @@ class Agreement:
         for name, row in self.jobs.items():
             expected = core.job_state(state, name)
             assert ("" if row.ended_ms is not None else row.state) == expected, name
+
+    def _compare_line(self, state: Any) -> None:
+        """What waits stands in the order in which the scheduler looks at it."""
+        standing, order = self.books.standing(), Order(state, self.ledger.now_ms)
+        known = (row for row in self.line.rows.values() if row.team in state.teams)
+        waiting = [row for row in known if row.queued]
+        waiting.sort(
+            key=lambda row: (
+                -row.class_rank,
+                row.reservation != "firm",
+                standing[row.team],
+                row.submitted_ms,
+                row.number,
+            )
+        )
+        expected = sorted((state.jobs[row.job] for row in waiting), key=order.key)
+        assert [row.job for row in waiting] == [job.id for job in expected]
 
     def _compare_fleet(self, state: Any) -> None:
         rows = [row for row in self.fleet.nodes.values() if not row.dropped]

@@ -26,7 +26,7 @@ def line(desk: Desk) -> list[str]:
 
 
 def test_the_queue_goes_by_class_then_age_then_number(desk: Desk) -> None:
-    """The scheduler weighs shares too; this is a first approximation."""
+    """Among teams that stand alike."""
     high = s.spec(job_class=JobClass.HIGH)
     desk.story.step(
         s.queued("young", number=3, submitted_ms=s.START_MS + 9),
@@ -38,6 +38,50 @@ def test_the_queue_goes_by_class_then_age_then_number(desk: Desk) -> None:
     desk.catch_up()
 
     assert line(desk) == ["high", "old-1", "old-2", "young"]
+
+
+def test_a_team_that_uses_less_than_its_guarantee_comes_first(desk: Desk) -> None:
+    """Before older jobs of one that does not, as the scheduler takes them."""
+    desk.story.step(
+        s.node("n0"), s.team("vision", guaranteed=4), s.team("nlp", guaranteed=4), s.queued("a")
+    )
+    desk.story.step(s.placed("a", "n0"))
+    desk.story.step(
+        s.queued("old", number=2),
+        s.queued("young", number=3, of=s.spec(team="nlp"), submitted_ms=s.START_MS + 9),
+    )
+
+    desk.catch_up()
+
+    assert line(desk) == ["young", "old"]
+
+
+def test_a_team_that_used_less_of_late_comes_first(desk: Desk) -> None:
+    """Of two that have no guarantee; a projector that comes later counts on from what was saved."""
+    story = desk.story
+    story.step(s.node("n0"), s.team("vision"), s.team("nlp"), s.queued("a"))
+    story.step(s.placed("a", "n0"), s.started("a"))
+    desk.catch_up()
+    story.wait(h=1)
+    story.step(s.released("a"), s.finished("a"))
+    story.step(
+        s.queued("old", number=2),
+        s.queued("young", number=3, of=s.spec(team="nlp"), submitted_ms=s.START_MS + 9),
+    )
+
+    desk.catch_up()
+
+    assert line(desk) == ["young", "old"]
+
+
+def test_a_large_gang_past_its_bound_heads_its_class(desk: Desk) -> None:
+    """Its firm reservation says so."""
+    desk.story.step(s.queued("old"), s.queued("large", number=2))
+    desk.story.step(plan("large", in_s=600, story=desk.story, kind="firm"))
+
+    desk.catch_up()
+
+    assert line(desk) == ["large", "old"]
 
 
 def test_a_reason_stands_for_all_jobs_that_it_names(desk: Desk) -> None:

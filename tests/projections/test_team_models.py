@@ -94,7 +94,8 @@ def test_views_of_before_learn_what_they_did_not_keep(postgres_url: str) -> None
 def _forget_the_step(desk: Desk) -> None:
     """Bring the database back to the step before models were kept."""
     desk.execute("DROP VIEW teams")
-    desk.execute("ALTER TABLE team DROP COLUMN by_model")
+    desk.execute("DROP VIEW queue")
+    desk.execute("ALTER TABLE team DROP COLUMN by_model, DROP COLUMN standing")
     desk.execute("DROP FUNCTION index_names")
     desk.execute("DROP INDEX job_by_part_of_name")
     desk.execute("DELETE FROM view_memory WHERE key LIKE 'model:%'")

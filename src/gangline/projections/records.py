@@ -83,6 +83,14 @@ class PlanBook:
     seats: dict[str, int]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastUse:
+    """What a team used, with those below it, by the team: decayed GPU-milliseconds at a moment."""
+
+    gpu_ms: int
+    at_ms: int
+
+
 RECORDS: Final[Mapping[str, Callable[..., Any]]] = {
     "node": NodeBook,
     "job": JobBook,
@@ -90,6 +98,7 @@ RECORDS: Final[Mapping[str, Callable[..., Any]]] = {
     "plan": PlanBook,
     "team": TeamTerms,
     "model": ModelBook,
+    "use": PastUse,
 }
 
 

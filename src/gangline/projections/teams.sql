@@ -7,4 +7,4 @@ ON CONFLICT (cell, team) DO UPDATE SET
     weight = excluded.weight, used = excluded.used,
     guaranteed_used = excluded.guaranteed_used, borrowed = excluded.borrowed,
     lent = excluded.lent, queued = excluded.queued, running = excluded.running,
-    by_model = excluded.by_model
+    by_model = excluded.by_model, standing = excluded.standing
