@@ -62,9 +62,9 @@ class FakeViews:
         """The index of the last one made."""
         return str(len(self.made) - 1) if self.made else ""
 
-    def job_events(self, job: str, *, limit: int) -> Sequence[Row]:
+    def job_events(self, job: str, *, after: str, limit: int) -> Sequence[Row]:
         """Rows of `made` about a job."""
-        return self.decisions(after="", job=job, limit=limit)
+        return self.decisions(after=after, job=job, limit=limit)
 
     def ledger(self, *, from_ms: int, to_ms: int, team: str | None) -> Sequence[Row]:
         """Nothing."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gangline.events.log import Topic
 from tests.api.fakes import World, make_world
 
 if TYPE_CHECKING:
@@ -68,6 +69,11 @@ def test_a_wrong_parameter_is_named_as_it_was_written(
         ("/v1/state?at=%D9%A3", "at: a moment is 2026-"),
         (f"/page/step?at={'9' * 20}", "at: milliseconds since the epoch"),
         ("/v1/ledger?until=x", "until: a time is like"),
+        ("/v1/ledger?since=1h&until=2h", "since: it has to be before until"),
+        ("/v1/queue?reason=capcity", "reason: this is dependency, hold, borrow_limit, starting,"),
+        ("/v1/nodes?health=ill", "health: this is well, suspected, lost or quarantined, not 'ill'"),
+        ("/v1/nodes?service=off", "service: this is open, cordoned, draining or maintenance, not"),
+        ("/v1/queue?min_position=assignments-0-1", "min_position: views follow jobs, "),
     ],
 )
 def test_what_would_be_right_is_said_in_plain_words(world: World, path: str, said: str) -> None:
@@ -103,12 +109,23 @@ def test_a_field_of_a_body_is_named_by_the_way_to_it(
     assert not any("[" in each["field"] for each in answer.json()["errors"])
 
 
-@pytest.mark.parametrize("body", ["[]", "7", '"x"', "null"])
+@pytest.mark.parametrize("body", ["[]", "7", "true", "null"])
 def test_a_body_that_is_no_object_is_said_to_be_none(world: World, body: str) -> None:
-    """It has no field that could be named."""
+    """It has no field that could be named; it is quoted in the words of JSON."""
     answer = world.client.post("/v1/jobs", content=body)
 
-    assert answer.json()["detail"].startswith("body: this is an object, not ")
+    assert answer.json()["detail"] == f"body: this is an object, not {body}"
+
+
+def test_one_key_too_many_submits_nothing(world: World) -> None:
+    """Nobody guesses which of the two was meant."""
+    keys = [("Idempotency-Key", "a"), ("Idempotency-Key", "b")]
+
+    answer = world.client.post("/v1/jobs", content='{"team": "a", "gpus": 1}', headers=keys)
+
+    assert answer.status_code == 422
+    assert answer.json()["detail"] == "Idempotency-Key: it is given twice"
+    assert world.facts(Topic.JOBS) == []
 
 
 @pytest.mark.parametrize("token", ["\u202e", "a\0b", "a b", "ä", "a\r\nset-cookie: x"])

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gangline.api.history import moment_of
 from gangline.client import Client, NotYetError
 from gangline.events.log import Position, Topic
+from gangline.replay.timetravel import When
 from tests.api.fakes import World, make_world
 from tests.support.api import listening_api
 
@@ -83,6 +86,40 @@ def test_the_stream_goes_on_where_a_client_left_it(served: tuple[str, World]) ->
 
 def _decisions(client: Client, *, after: str) -> Iterator[Any]:
     return (h for h in client.events(after=after) if h is not None)
+
+
+def test_a_time_is_written_in_one_way(served: tuple[str, World]) -> None:
+    """ISO 8601 with a Z, in lists, in the stream, and in what is asked before anything else."""
+    url, world = served
+    at = datetime(2026, 11, 30, 12, 0, 0, 5_000, tzinfo=UTC)
+    world.views.made.append(_made(0) | {"at": at})
+
+    with Client(url) as client:
+        streamed = next(_decisions(client, after="")).row["at"]
+        (listed,) = client.pages("/v1/decisions")
+
+    assert streamed == listed["at"] == "2026-11-30T12:00:00.005000Z"
+
+
+def test_a_moment_to_come_is_now() -> None:
+    """Nobody can look ahead; what waits has not waited longer than until now."""
+    when = moment_of("2031-01-01T00:00:00Z", now_ms=1_796_000_000_000)
+
+    assert when == When(at_ms=1_796_000_000_000)
+    assert moment_of("1m", now_ms=1_796_000_000_000) == When(at_ms=1_795_999_940_000)
+
+
+def test_a_jobs_life_comes_in_pages(world: World) -> None:
+    """However often it was moved out."""
+    world.views.tables["jobs"] = [{"job": "j-1", "team": "a"}]
+    world.views.made += [_made(i, "j-1") for i in range(5)]
+
+    first = world.client.get("/v1/jobs/j-1/events?limit=3").json()
+    second = world.client.get(f"/v1/jobs/j-1/events?limit=3&after={first['next']}").json()
+
+    places = [row["position"] for row in first["items"] + second["items"]]
+    assert places == [f"decisions-0-{i}" for i in range(5)]
+    assert second["next"] is None
 
 
 def test_waiting_for_many_jobs_needs_one_stream(served: tuple[str, World]) -> None:

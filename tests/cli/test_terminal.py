@@ -10,9 +10,12 @@ import struct
 import subprocess
 import sys
 import termios
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import pytest
+
+from gangline.cli.output import Column, ahead, padded, put
 
 _SHOWN: Final = """
 from gangline.cli.output import Column, put, styled
@@ -67,6 +70,33 @@ def test_a_terminal_that_is_too_narrow_breaks_the_lines_itself() -> None:
     assert lines[0] == "JOB               GPUS  STATE    WHY"
     assert lines[1].startswith(f"{NAME}    32  running  needs 32 GPUs; 0 are free and 0 may be")
     assert lines[1].endswith("most is held by others")
+
+
+def _at(seconds_ahead: float) -> str:
+    return (datetime.now(UTC) + timedelta(seconds=seconds_ahead)).isoformat()
+
+
+def test_signs_of_the_east_stand_in_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """They take two places each on a terminal, and accents that are written apart take none."""
+    columns = [Column("team", "TEAM"), Column("gpus", "GPUS", right=True)]
+
+    teams = ("größe", "日本", "e\u0301te")
+    put([{"team": t, "gpus": 8} for t in teams], output=None, columns=columns, key="team")
+
+    assert capsys.readouterr().out.splitlines() == [
+        "TEAM   GPUS",
+        "größe     8",
+        "日本      8",
+        "e\u0301te       8",
+    ]
+    assert padded("日本語", 5) == "日本 "
+
+
+def test_a_start_that_was_due_is_now() -> None:
+    """Not `1m30s`, which would be read as in a minute and a half."""
+    assert ahead(_at(3_700)).startswith("in 1h")
+    assert ahead(_at(-90)) == "now"
+    assert not ahead(None)
 
 
 @pytest.mark.parametrize(("wish", "coloured"), [("1", False), ("", True)])

@@ -77,8 +77,8 @@ class Agreement:
             expected = core.team_numbers(state, name)
             seen = (row.used, row.guaranteed_used, row.borrowed, row.lent, row.queued)
             assert seen == tuple(expected), name
-            below = row.used < row.guaranteed
-            assert row.standing == [0 if below else 1, *order.share(name)], name
+            flags = (0 if row.used < row.guaranteed else 1, *order.share(name))
+            assert row.standing == "".join(map(str, flags)), name
             trees = state.models.trees.items()
             models = {kind: (tree[name].guaranteed, tree[name].used) for kind, tree in trees}
             found = {kind: (n["guaranteed"], n["used"]) for kind, n in row.by_model.items()}

@@ -143,6 +143,30 @@ def test_a_jobs_life_has_its_waits_between_its_decisions(desk: Desk, views: View
     ]
 
 
+def test_a_jobs_life_goes_on_where_a_page_of_it_ended(desk: Desk, views: Views) -> None:
+    """In the order of batches also where many are of one moment, and nothing twice."""
+    story = desk.story
+    story.step(s.node("n0"), s.queued("a"))
+    for attempt in range(1, 6):
+        story.step(s.placed("a", "n0", attempt=attempt))
+        story.step(s.started("a", attempt=attempt))
+        story.step(s.released("a", attempt=attempt), s.requeued("a", attempt=attempt))
+    desk.catch_up()
+
+    whole: list[dict[str, object]] = []
+    after = ""
+    while rows := views.job_events("a", after=after, limit=3):
+        whole += rows
+        after = rows[-1]["key"]
+
+    assert whole == views.job_events("a")
+    places = [int(row["position"].rpartition("-")[2]) for row in whole if row["position"]]
+    assert places == sorted(places)
+    assert len(places) == 1 + 5 * 4
+    with pytest.raises(QueryError, match="no list goes on at"):
+        views.job_events("a", after="1:2")
+
+
 def test_any_window_of_the_ledger_adds_up(desk: Desk, views: Views) -> None:
     """Cut anywhere, also through work that was saved later."""
     story = desk.story

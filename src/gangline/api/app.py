@@ -16,6 +16,7 @@ from gangline.api import (
     history,
     jobs,
     logs,
+    methods,
     operators,
     page,
     page_data,
@@ -83,6 +84,7 @@ def create_app(
         app.include_router(room.router)
     page.mount(app)
     _answer_problems(app)
+    app.add_middleware(methods.Heads)
     app.add_middleware(Guard, settings=settings)
     app.add_middleware(Measured, metrics=app.state.metrics)
     return app
@@ -133,6 +135,8 @@ def _answer_problems(app: FastAPI) -> None:
         if error.status_code == 404 and (frame := page.nowhere(request)) is not None:
             return frame
         detail = f"{request.method} {request.url.path[:200]}: {error.detail}"
+        if error.status_code == 405:
+            return methods.not_here(request, detail)
         headers = dict(error.headers or {})
         return ProblemError(slug_of_status(error.status_code), detail, headers=headers).response()
 

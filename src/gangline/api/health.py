@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from pydantic_core import to_jsonable_python
 
 from gangline.api.problems import ProblemError
 from gangline.api.settings import Settings
@@ -25,7 +26,7 @@ def readyz(request: Request) -> JSONResponse:
     """Whether the log and the views are reachable, and how far the views are behind."""
     seen, away = readiness(request.app.state)
     body = {"status": "not ready" if away else "ready"} | seen | away
-    return JSONResponse(_plain(body), 503 if away else 200)
+    return JSONResponse(to_jsonable_python(body, fallback=str), 503 if away else 200)
 
 
 def readiness(state: Any) -> tuple[dict[str, Any], dict[str, str]]:  # noqa: ANN401 - starlette's
@@ -47,15 +48,6 @@ def views_are_away(settings: Settings, error: ViewsUnreachableError) -> str:
     where = urlsplit(settings.database)
     at = f" at {where.hostname}:{where.port or 5432}" if where.hostname else ""
     return f"the views' Postgres{at} is not reachable ({error})"
-
-
-def _plain(value: Any) -> Any:  # noqa: ANN401 - JSON
-    """JSON's types only: rows of views hold times."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
 
 
 @router.get("/metrics")

@@ -74,11 +74,13 @@ class Past:
 
 
 def moment_of(text: str, *, now_ms: int) -> When:
-    """A moment from a query, or an `invalid` problem."""
+    """A moment from a query, or an `invalid` problem. One that is to come is now."""
     try:
-        return parse_moment(text, now_ms=now_ms)
+        when = parse_moment(text, now_ms=now_ms)
     except ValueError as error:
         raise ProblemError("invalid", f"at: {error}") from error
+    is_to_come = when.at_ms is not None and when.at_ms > now_ms
+    return When(at_ms=now_ms) if is_to_come else when
 
 
 def past_of(request: Request) -> Past:

@@ -6,6 +6,7 @@ that stands in the address, header or body, and one line that says what would be
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -39,6 +40,7 @@ _WORDS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
     "dict_type": lambda _: "this is an object",
     "model_type": lambda _: "this is an object",
     "model_attributes_type": lambda _: "this is an object",
+    "enum": lambda c: f"this is {_plain(c['expected'])}",
     "literal_error": lambda c: f"this is {_plain(c['expected'])}",
 }
 
@@ -99,7 +101,12 @@ def _words(mistake: Mistake, known: Sequence[str]) -> str:
     if kind.endswith(("too_long", "too_short")):
         return _length(kind, context, mistake["input"])
     said = _WORDS[kind](context) if kind in _WORDS else mistake["msg"]
-    return f"{said}, not {printable(repr(mistake['input']), most=_MOST_SHOWN)}"
+    return f"{said}, not {printable(_shown(mistake['input']), most=_MOST_SHOWN)}"
+
+
+def _shown(value: object) -> str:
+    """A value as whoever asked may have written it: JSON has other words than Python."""
+    return json.dumps(value) if value is None or isinstance(value, bool) else repr(value)
 
 
 def _length(kind: str, context: Mapping[str, Any], value: Any) -> str:  # noqa: ANN401 - JSON

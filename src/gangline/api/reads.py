@@ -20,6 +20,7 @@ from gangline.api.problems import ProblemError
 from gangline.api.query import only_known
 from gangline.api.spec_json import MAX_COUNT
 from gangline.api.views import Row, Views, no_such_job, parse_position, read_your_writes
+from gangline.events.terms import Health, Service, WaitCause
 
 router = APIRouter(
     prefix="/v1", tags=["reads"], dependencies=[Depends(only_known), Depends(read_your_writes)]
@@ -104,7 +105,7 @@ def window_of(
     now_ms = time.time_ns() // 1_000_000
     window = Window(_moment("since", since, now_ms), _moment("until", until, now_ms))
     if window.from_ms >= window.to_ms:
-        raise ProblemError("invalid", "since: it is before until")
+        raise ProblemError("invalid", "since: it has to be before until")
     return window
 
 
@@ -168,10 +169,12 @@ def why(job: Name, views: OpenViews, past: OpenPast, _: Caller, at: At = "") -> 
 
 
 @router.get("/jobs/{job}/events")
-def job_events(job: Name, views: OpenViews, _: Caller, limit: Limit = 1_000) -> dict[str, Any]:
+def job_events(
+    job: Name, views: OpenViews, _: Caller, after: After = "", limit: Limit = 1_000
+) -> dict[str, Any]:
     """All decisions about a job and each change of why it waited, oldest first."""
     job_or_problem(views, job)
-    return {"items": views.job_events(job, limit=limit), "next": None}
+    return page(views.job_events(job, after=after, limit=limit), limit)
 
 
 @router.get("/queue")
@@ -179,7 +182,7 @@ def queue(
     views: OpenViews,
     _: Caller,
     team: Name | None = None,
-    reason: Annotated[str | None, Query(max_length=30)] = None,
+    reason: WaitCause | None = None,
     after: After = "",
     limit: Limit = 1_000,
 ) -> dict[str, Any]:
@@ -199,8 +202,8 @@ def teams(views: OpenViews, _: Caller, after: After = "", limit: Limit = 1_000) 
 def nodes(
     views: OpenViews,
     _: Caller,
-    health: Annotated[str | None, Query(max_length=30)] = None,
-    service: Annotated[str | None, Query(max_length=30)] = None,
+    health: Health | None = None,
+    service: Service | None = None,
     after: After = "",
     limit: Limit = 10_000,
 ) -> dict[str, Any]:
@@ -277,7 +280,9 @@ def fact(position: Annotated[str, Path(max_length=100)], views: OpenViews, _: Ca
 @router.get("/summary")
 def summary(views: OpenViews, _: Caller) -> dict[str, Any]:
     """The fleet, the queue and the teams in numbers, and how far the views have come."""
-    return {**views.numbers(), "projections": views.lag()}
+    numbers = views.numbers()
+    teams = [shown(row) for row in numbers["teams"]]
+    return {**numbers, "teams": teams, "projections": views.lag()}
 
 
 @router.get("/fleet")

@@ -5,12 +5,12 @@ themselves) goes on after it, and misses nothing. Every stream reads the view fo
 pace; a slow reader delays nobody.
 """
 
-import json
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Final
 
 import anyio
 from fastapi import APIRouter, Depends, Header, Query, Request
+from pydantic_core import to_json
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
@@ -101,7 +101,7 @@ async def _next_rows(views: Views, cursor: str, job: str, *, limit: int = _PAGE)
 def _event(row: Row) -> ServerSentEvent:
     data: dict[str, Any] = {name: value for name, value in row.items() if name != "key"}
     return ServerSentEvent(
-        data=json.dumps(data, default=str, separators=(",", ":")),
+        data=to_json(data).decode(),
         event="decision",
         id=str(row["key"]),
     )

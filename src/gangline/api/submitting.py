@@ -42,6 +42,8 @@ async def submit(
     ] = False,
 ) -> Accepted | Response:
     """Submit a job. The same `Idempotency-Key` again is the same job, however often it is sent."""
+    if len(request.headers.getlist("idempotency-key")) > 1:
+        raise ProblemError("invalid", "Idempotency-Key: it is given twice")
     wanted = parse_request(parse_body(await request.body()))
     job = job_id(idempotency_key, wanted)
     spec = wanted.spec()

@@ -16,6 +16,14 @@ Row = Mapping[str, Any]
 _POLL_S: Final = 0.03
 _LONGEST_POLL_S: Final = 0.5
 _MOST_TEXT: Final = 100
+_FOLLOWED: Final = (
+    Topic.JOBS,
+    Topic.CONTROL,
+    Topic.NODES,
+    Topic.HEARTBEATS,
+    Topic.DECISIONS,
+)
+"""Topics whose records change views; of others no view ever says that it has them."""
 _MOST_OFFSET: Final = 2**63 - 1
 
 
@@ -50,7 +58,7 @@ class Views(Protocol):
         """The position of the last decisions that the views contain; '' when they contain none."""
         ...
 
-    def job_events(self, job: str, *, limit: int) -> Sequence[Row]:
+    def job_events(self, job: str, *, after: str, limit: int) -> Sequence[Row]:
         """One job's life in order: its decisions, and each change of why it waits."""
         ...
 
@@ -93,9 +101,10 @@ def parse_position(name: str, text: str) -> Position:
         position = Position.parse(text[:_MOST_TEXT])
     except ValueError as error:
         raise ProblemError("invalid", f"{name}: {error}") from error
-    if position.topic not in set(Topic):
-        hint = nearest(position.topic, list(Topic))
-        raise ProblemError("invalid", f"{name}: there is no topic {position.topic!a}{hint}")
+    if position.topic not in _FOLLOWED:
+        hint = nearest(position.topic, _FOLLOWED)
+        known = ", ".join(_FOLLOWED)
+        raise ProblemError("invalid", f"{name}: views follow {known}, not {position.topic!a}{hint}")
     if position.offset > _MOST_OFFSET or position.partition > _MOST_OFFSET:
         raise ProblemError("invalid", f"{name}: no log is so long as {text[:_MOST_TEXT]}")
     return position

@@ -18,6 +18,7 @@ from gangline.cli.output import (
     Column,
     Row,
     ago,
+    ahead,
     nodes_in_words,
     output_options,
     pairs,
@@ -37,7 +38,12 @@ _CLASSES: Final = click.Choice(["low", "normal", "high", "urgent"])
 _STATES: Final = click.Choice(
     ["queued", "starting", "running", "preempting", "succeeded", "failed", "cancelled", "rejected"]
 )
-_REJECTION_WAIT_S: Final = 3.0
+_REASONS: Final = click.Choice(
+    [
+        "dependency", "hold", "borrow_limit", "starting", "fair_share", "reservation",
+        "nodes_unhealthy", "topology", "capacity",
+    ]
+)  # fmt: skip
 
 
 @click.command("submit")
@@ -151,7 +157,7 @@ def _forecast_lines(row: Row) -> Iterator[str]:
         yield f"it would start now, on {nodes_in_words(row['nodes'])}"
     elif row["verdict"] == "later":
         yield (
-            f"it would start {ago(row['start_at'])}, on {nodes_in_words(row['nodes'])}, number "
+            f"it would start {ahead(row['start_at'])}, on {nodes_in_words(row['nodes'])}, number "
             f"{row['position']} of those that wait"
         )
     else:
@@ -291,8 +297,8 @@ _QUEUE: Final = (
     Column("class", "CLASS"),
     Column("gpus", "GPUS", right=True),
     Column("submitted_at", "WAITED", ago, right=True),
-    Column("estimated_start_p50", "STARTS", ago, right=True),
-    Column("estimated_start_p90", "LATEST", ago, right=True, wide=True),
+    Column("estimated_start_p50", "STARTS", ahead, right=True),
+    Column("estimated_start_p90", "LATEST", ahead, right=True, wide=True),
     Column("reason", "REASON"),
     Column("reason_text", "BECAUSE", wide=True),
 )
@@ -314,7 +320,7 @@ def _columns(columns: Iterable[Column], at: str | None) -> list[Column]:
 
 @click.command("queue")
 @click.option("--team", shell_complete=team_names, help="Only this team's jobs.")
-@click.option("--reason", help="Only jobs that wait for this reason.")
+@click.option("--reason", type=_REASONS, help="Only jobs that wait for this reason.")
 @at_option
 @watch_option
 @output_options
@@ -431,7 +437,7 @@ def _why_lines(row: Row) -> Iterator[str]:
     if row.get("position"):
         yield f"  number {row['position']} in the queue, waiting for {_waited(row)}"
     if row.get("estimated_start_p50"):
-        early, late = ago(row["estimated_start_p50"]), ago(row.get("estimated_start_p90"))
+        early, late = ahead(row["estimated_start_p50"]), ahead(row.get("estimated_start_p90"))
         yield f"  may start {early}" + (
             f", nine times in ten {late} at the latest" if late != early else ""
         )
@@ -440,44 +446,3 @@ def _why_lines(row: Row) -> Iterator[str]:
 def _waited(row: Row) -> str:
     """How long it has waited: until now, or until the moment that was asked about."""
     return ago(row["submitted_at"]) if row.get("submitted_at") else seconds(row["waited_s"])
-
-
-@click.command("events")
-@click.argument("job", required=False, shell_complete=job_names)
-@click.option("-f", "--follow", is_flag=True, help="Go on as decisions are made.")
-@output_options
-def command_events(*, job: str | None, follow: bool, output: str | None) -> None:
-    """What happened to a job; with -f, decisions (of a job or of all) as they are made."""
-    if job is None and not follow:
-        raise click.UsageError("name a job, or follow all decisions with -f")
-    with connect() as client:
-        for row in _life(client, job, follow=follow):
-            if output in ("json", "jsonl"):
-                put([row], output="jsonl", columns=(), key="position")
-            else:
-                click.echo(_event_line(row))
-
-
-def _life(client: Client, job: str | None, *, follow: bool) -> Iterator[Row]:
-    """Decisions of a job so far, and then as they come."""
-    if job is not None and not follow:
-        yield from client.pages(client.route("jobs", job, "events"))
-        return
-    for happening in client.events(job=job or "", after="" if job else "end"):
-        if happening is not None:
-            yield happening.row
-
-
-def _event_line(row: Row) -> str:
-    """One decision for people."""
-    at = str(row["at"])[11:19]
-    about = " ".join(str(row[name]) for name in ("job", "node", "team") if row.get(name))
-    detail = row.get("detail") or {}
-    shown = " ".join(
-        f"{name}={value}"
-        for name, value in detail.items()
-        if isinstance(value, (str, int))
-        and value not in ("", about)
-        and name not in ("job", "node")
-    )
-    return f"{at} {row['kind']:<22} {about} {shown}".rstrip()

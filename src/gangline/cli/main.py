@@ -37,7 +37,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "why": (_JOBS, "Why a job waits, in plain words."),
     "logs": ("gangline.cli.logs", "What a job prints."),
     "ranks": ("gangline.cli.ranks", "How each rank of a job gets on, and which are slow."),
-    "events": (_JOBS, "What happened to a job, or decisions as they are made."),
+    "events": ("gangline.cli.events", "What happened to a job, or decisions as they are made."),
     "hold": (_JOBS, "Keep jobs from starting."),
     "release": (_JOBS, "Let held jobs start."),
     "priority": (_JOBS, "Put a job in another class."),

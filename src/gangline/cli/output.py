@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import sys
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -68,8 +69,15 @@ def say(words: str) -> None:
     click.echo(words, err=True)
 
 
-def put(rows: Iterable[Row], *, output: str | None, columns: Sequence[Column], key: str) -> None:
-    """Rows on stdout. key: the column that `-o id` writes."""
+def put(
+    rows: Iterable[Row],
+    *,
+    output: str | None,
+    columns: Sequence[Column],
+    key: str,
+    headed: bool = True,
+) -> None:
+    """Rows on stdout. key: the column that `-o id` writes. headed: whether CSV begins here."""
     chosen = output or "table"
     if chosen == "jsonl":
         for row in rows:
@@ -82,7 +90,7 @@ def put(rows: Iterable[Row], *, output: str | None, columns: Sequence[Column], k
         for row in listed:
             click.echo(str(row[key]))
     elif chosen == "csv":
-        _csv(listed, columns)
+        _csv(listed, columns, headed=headed)
     else:
         _table(listed, [c for c in columns if chosen == "wide" or not c.wide])
 
@@ -115,9 +123,10 @@ def _json(value: Any, *, indent: int | None = None) -> str:  # noqa: ANN401
     return json.dumps(value, indent=indent, default=str, ensure_ascii=False)
 
 
-def _csv(rows: Sequence[Row], columns: Sequence[Column]) -> None:
+def _csv(rows: Sequence[Row], columns: Sequence[Column], *, headed: bool = True) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow([column.name for column in columns])
+    if headed:
+        writer.writerow([column.name for column in columns])
     for row in rows:
         values = (row.get(column.name) for column in columns)
         writer.writerow([_json(v) if isinstance(v, (dict, list)) else v for v in values])
@@ -134,13 +143,31 @@ def _table(rows: Sequence[Row], columns: Sequence[Column]) -> None:
 def _plain_table(cells: Sequence[Sequence[str]], columns: Sequence[Column]) -> None:
     """Aligned columns, for pipes and files; the last column is as long as it is."""
     titles = [column.title for column in columns]
-    widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
+    widths = [max(map(places, column)) for column in zip(titles, *cells, strict=True)]
     for line in (titles, *cells):
         shown = (
-            text.rjust(width) if column.right else text.ljust(width)
+            padded(text, width, right=column.right)
             for text, width, column in zip(line, widths, columns, strict=True)
         )
         click.echo(_GAP.join(shown).rstrip())
+
+
+def places(text: str) -> int:
+    """How many places of a terminal a text takes: signs of the East take two, accents none."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(sign) else 2 if unicodedata.east_asian_width(sign) in "WF" else 1
+        for sign in text
+    )
+
+
+def padded(text: str, width: int, *, right: bool = False) -> str:
+    """A text with blanks to so many places; what is too long for them is cut."""
+    while places(text) > width:
+        text = text[:-1]
+    blanks = " " * (width - places(text))
+    return blanks + text if right else text + blanks
 
 
 def _rich_table(cells: Sequence[Sequence[str]], columns: Sequence[Column]) -> None:
@@ -207,3 +234,9 @@ def ago(moment: str | None) -> str:
         return ""
     passed = (datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds()
     return f"in {seconds(-passed)}" if passed < -1 else seconds(passed)
+
+
+def ahead(moment: str | None) -> str:
+    """How far ahead a time is, `now` where it is over; empty for none."""
+    words = ago(moment)
+    return words if words.startswith("in ") or not words else "now"

@@ -10,7 +10,7 @@ import click
 
 from gangline.cli.connection import connect
 from gangline.cli.live import look
-from gangline.cli.output import output_options, put_one, seconds
+from gangline.cli.output import output_options, padded, put_one, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +59,7 @@ def _seen(client: Client, rows: int) -> dict[str, Any]:
 def _lines(seen: Row) -> Iterator[str]:
     """The screen."""
     width = min(_WIDTH, shutil.get_terminal_size((_WIDTH, 24)).columns)
-    yield from (line[:width].rstrip() for line in _all_lines(seen, width))
+    yield from (padded(line, width).rstrip() for line in _all_lines(seen, width))
 
 
 def _all_lines(seen: Row, width: int) -> Iterator[str]:
@@ -91,14 +91,15 @@ def _all_lines(seen: Row, width: int) -> Iterator[str]:
 
 
 def _job(row: Row) -> str:
-    return f"{row['job'][:25]:<26}{row['team'][:13]:<14}{row['class']:<8}{row['gpus']:>6}"
+    job, team = padded(row["job"], 25), padded(row["team"], 13)
+    return f"{job} {team} {row['class']:<8}{row['gpus']:>6}"
 
 
 def _teams(rows: list[Row]) -> Iterator[str]:
     yield f"{'TEAM':<34}{'GUARANTEED':>11}{'USED':>7}{'BORROWED':>10}{'LENT':>7}{'QUEUED':>8}"
     for row in rows:
         yield (
-            f"{row['team'][:33]:<34}{row['guaranteed']:>11}{row['used']:>7}"
+            f"{padded(row['team'], 33)} {row['guaranteed']:>11}{row['used']:>7}"
             f"{row['borrowed']:>10}{row['lent']:>7}{row['queued']:>8}"
         )
 

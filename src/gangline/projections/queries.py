@@ -154,9 +154,17 @@ class Views:
         offset = -1 if row is None else row["applied_offset"]
         return f"{Topic.DECISIONS}-0-{offset}" if offset >= 0 else ""
 
-    def job_events(self, job: str, *, limit: int = 1000) -> Sequence[Row]:
+    def job_events(self, job: str, *, after: str = "", limit: int = 1000) -> Sequence[Row]:
         """One job's life in order: its decisions, and `Waits` rows with the cause of each wait."""
-        return self._all("job_events", job=job, limit=_bounded(limit))
+        at_ms, offset, item = _after_event(after)
+        return self._all(
+            "job_events",
+            job=job,
+            after_ms=at_ms,
+            after_offset=offset,
+            after_item=item,
+            limit=_bounded(limit),
+        )
 
     # --- numbers ------------------------------------------------------------------------------
 
@@ -293,3 +301,14 @@ def _after_decision(after: str) -> tuple[int, int]:
     if position.topic != Topic.DECISIONS or (dot and not is_counted(item)):
         raise QueryError(f"after: this is a position of decisions, not {after[:60]!r}")
     return position.offset, int(item) if dot else 2**31 - 1
+
+
+def _after_event(after: str) -> tuple[int, int, int]:
+    """Time, offset and item of an event of a job's life after which others are wanted."""
+    if not after:
+        return -1, -1, -1
+    parts = after.split(":")
+    if len(parts) != 3 or not all(map(is_counted, parts)):
+        raise no_such_key("after", after)
+    at_ms, offset, item = map(int, parts)
+    return at_ms, offset, item

@@ -161,19 +161,21 @@ SELECT coalesce(max(applied_offset), -1) AS applied_offset
 FROM gangline.view_position WHERE cell = %(cell)s AND view = 'decisions'
 
 -- name: job_events
--- One job's life: its decisions, and each change of the reason why it waits.
-SELECT at, kind, position, detail
+-- One job's life: its decisions, and behind those of a moment the new reason why it waits.
+SELECT at, kind, position, detail, at_ms || ':' || place || ':' || item AS key
 FROM (
-    SELECT at_ms, at, kind, position, detail, item
+    SELECT at_ms, at, kind, position, detail, applied_offset AS place, item
     FROM gangline.decisions
     WHERE cell = %(cell)s AND job = %(job)s
     UNION ALL
     SELECT from_ms, gangline.at(from_ms), 'Waits', NULL,
-           jsonb_build_object('cause', cause, 'until_ms', to_ms), 1000000
+           jsonb_build_object('cause', cause, 'until_ms', to_ms), 100000000000000000, 0
     FROM gangline.wait
     WHERE cell = %(cell)s AND job = %(job)s
 ) AS life
-ORDER BY at_ms, position NULLS LAST, item
+WHERE (at_ms, place, item)
+    > (%(after_ms)s::bigint, %(after_offset)s::bigint, %(after_item)s::bigint)
+ORDER BY at_ms, place, item
 LIMIT %(limit)s
 
 -- name: projection

@@ -43,16 +43,17 @@ class Standing(Books):
         self.wanted: Counter[str] = Counter()
         self._half_life_changed = False
 
-    def standing(self) -> dict[str, list[int]]:
+    def standing(self) -> dict[str, str]:
         """For each team: 0 if it uses less than its guarantee, else 1; then 0 for below its share.
 
-        The last once for each team from the root of the tree down to it. Smaller comes first.
+        The last once for each team from the root of the tree down to it, like `010`. Smaller, as
+        texts are compared, comes first.
         """
         tree = self.tree()
         demands = tree.totals(self.uses + self.wanted)
-        shares: dict[str, list[int]] = {}
+        shares: dict[str, str] = {}
 
-        def descend(name: str, amount: int, above: list[int]) -> None:
+        def descend(name: str, amount: int, above: str) -> None:
             children = tree.children.get(name, [])
             wants = [demands[child] for child in children]
             weights = [self.teams[child].weight for child in children]
@@ -64,12 +65,12 @@ class Standing(Books):
             total_use, total = sum(use), sum(entitled)
             for child, used, share in zip(children, use, entitled, strict=True):
                 below = used * total < share * total_use or (used == 0 and share > 0)
-                shares[child] = [*above, 0 if below else 1]
+                shares[child] = above + ("0" if below else "1")
                 descend(child, share, shares[child])
 
-        descend(FLEET, self.capacity, [])
+        descend(FLEET, self.capacity, "")
         return {
-            name: [0 if self.branch[name] < terms.guaranteed else 1, *shares[name]]
+            name: ("0" if self.branch[name] < terms.guaranteed else "1") + shares[name]
             for name, terms in self.teams.items()
         }
 

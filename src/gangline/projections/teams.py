@@ -37,7 +37,7 @@ class TeamRow:
     queued: int
     running: int
     by_model: Mapping[str, ModelNumbers]
-    standing: list[int]
+    standing: str
 
 
 def team_rows(cell: str, found: Standing) -> dict[str, TeamRow]:

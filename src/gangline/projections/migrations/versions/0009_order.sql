@@ -2,7 +2,7 @@
 -- views that were there: past use counts from now on, until `gangline views rebuild --view teams`.
 
 -- It may be null: a projector of the version before may still write.
-ALTER TABLE team ADD COLUMN standing integer[];
+ALTER TABLE team ADD COLUMN standing text COLLATE "C";
 
 CREATE OR REPLACE VIEW queue AS
 SELECT w.cell, w.job, w.team, class_word(w.class_rank) AS class, w.gpus,
