@@ -141,7 +141,7 @@ def test_the_same_key_for_another_job_is_a_conflict(world: World) -> None:
         ({"gpus": -8}, "gpus: this is at least 1, not -8"),
         ({"gpus": "8"}, "gpus: this is a whole number, not '8'"),
         ({"gpus": 1.5}, "gpus: this is a whole number, not 1.5"),
-        ({"gpus": True}, "gpus: this is a whole number, not True"),
+        ({"gpus": True}, "gpus: this is a whole number, not true"),
         ({"gpus_per_node": 3}, "body: gpus (8) is not a multiple of gpus_per_node (3)"),
         (
             {"grace": "5s", "stop_signal": "USR2@10s"},

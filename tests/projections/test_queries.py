@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,7 +23,7 @@ HOUR_MS = 3_600_000
 
 def pages(views: Views, view: str, **where: object) -> list[dict[str, object]]:
     """All rows of a view, read two at a time."""
-    rows: list[dict[str, object]] = []
+    rows: list[dict[str, Any]] = []
     after = ""
     while page := views.rows(view, where=where, after=after, limit=2):
         rows += page
@@ -153,7 +153,7 @@ def test_a_jobs_life_goes_on_where_a_page_of_it_ended(desk: Desk, views: Views) 
         story.step(s.released("a", attempt=attempt), s.requeued("a", attempt=attempt))
     desk.catch_up()
 
-    whole: list[dict[str, object]] = []
+    whole: list[dict[str, Any]] = []
     after = ""
     while rows := views.job_events("a", after=after, limit=3):
         whole += rows
