@@ -10,7 +10,7 @@ from gangline.agents.attempts import folder_name
 from gangline.agents.core import Key
 from gangline.agents.log_server import LogServer
 from gangline.cli import following, output, output_files
-from gangline.client import Client, UnreachableError
+from gangline.client import Client, GanglineError, UnreachableError
 from tests.cli.conftest import Done, Shell
 from tests.support.api import listening_api
 
@@ -261,6 +261,26 @@ def test_following_outlives_the_api(gang: Gang, monkeypatch: pytest.MonkeyPatch)
     assert done.err.splitlines()[0] == "no API answers; it is asked again"
     answers = iter([UnreachableError("no API answers")])
     assert gang.shell("logs", "-f", "j").code == 7
+
+
+def test_who_asks_too_often_asks_again(gang: Gang, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither an error nor the node's fault."""
+    read = Client.read_part
+    turned_away = iter([GanglineError("try again in 1 s", status=429, problem="too-many")])
+
+    def read_part(client: Client, path: str, *, attempt: int, offset: int) -> tuple[bytes, int]:
+        if (error := next(turned_away, None)) is not None:
+            raise error
+        return read(client, path, attempt=attempt, offset=offset)
+
+    monkeypatch.setattr(Client, "read_part", read_part)
+    gang.on("rank 0: step 1", gang.ends)
+
+    done = gang.shell("logs", "-f", "j")
+
+    assert done.code == 0
+    assert lines(done) == ["0| rank 0: step 1", "1| rank 1: step 1"]
+    assert done.err == "j: succeeded\n"
 
 
 def test_an_interrupt_ends_following_at_once(gang: Gang) -> None:

@@ -27,15 +27,23 @@ from gangline.cli.output_files import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gangline.client import Client
+    from gangline.client import Client, GanglineError
 
 POLL_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 5.0
 LAST_S: Final = 10.0
 """For how long nodes that do not answer are asked once the job has ended."""
 _PIECES: Final = 64
+_TOO_MANY: Final = 429
+_MOST_LOOKS_A_SECOND: Final = 50
+"""By all sources together: an API has others to answer, and turns away who asks too often."""
 _NOT_RUNNING: Final = frozenset({"starting", "aborted"})
 _OVER: Final = frozenset({"ended", "aborted"})
+
+
+def _passes(error: GanglineError) -> bool:
+    """Whether asking again may help."""
+    return error.status == _TOO_MANY or type(error).__name__ in ("NotYetError", "UnreachableError")
 
 
 class Source(threading.Thread):
@@ -56,6 +64,7 @@ class Source(threading.Thread):
         self.files: dict[str, File] = {}
         self._client = client
         self._several = among > 1 and wanted.rank is None
+        self._poll_s = max(POLL_S, among / _MOST_LOOKS_A_SECOND)
         self._tail = wanted.tail
         self._told = told
 
@@ -67,19 +76,19 @@ class Source(threading.Thread):
             self._told.put(error)
 
     def _follow(self) -> None:
-        pause_s = POLL_S
+        pause_s = self._poll_s
         while True:
             last = self.over.is_set()
             answered = self._look()
             if answered and last:
                 self._told.put(self)
                 return
-            pause_s = POLL_S if answered else min(pause_s * 2, LONGEST_PAUSE_S)
+            pause_s = self._poll_s if answered else min(pause_s * 2, LONGEST_PAUSE_S)
             time.sleep(pause_s * random.uniform(0.7, 1.0))  # noqa: S311 - jitter
 
     def _look(self) -> bool:
         """Tell what is new; whether there was an answer."""
-        from gangline.client import NotFoundError, UnreachableError  # noqa: PLC0415 - as connect()
+        from gangline.client import GanglineError, NotFoundError  # noqa: PLC0415 - as connect()
 
         try:
             found = listing(self._client, self.wanted, node=self.node)
@@ -88,7 +97,9 @@ class Source(threading.Thread):
             self._read(found)
         except NotFoundError:
             return True  # it keeps none: not yet, or no more
-        except UnreachableError as error:
+        except GanglineError as error:
+            if not _passes(error):
+                raise
             return self._missed(str(error) if error.problem == "agent-unreachable" else "")
         self._heard()
         return True
@@ -150,12 +161,12 @@ class Follower:
 
     def _job(self) -> dict[str, Any] | None:
         """The job as it is; None while the API does not answer, once it has."""
-        from gangline.client import NotYetError, UnreachableError  # noqa: PLC0415 - as connect()
+        from gangline.client import GanglineError  # noqa: PLC0415 - as in connect()
 
         try:
             self._found = self._client.job(self._wanted.job)
-        except (NotYetError, UnreachableError) as error:
-            if self._found is None:
+        except GanglineError as error:
+            if self._found is None or not _passes(error):
                 raise
             self._say(f"{error}; it is asked again")
             self._away = True
