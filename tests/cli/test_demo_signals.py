@@ -64,3 +64,19 @@ def test_a_demo_without_the_repository_says_what_it_lacks(tmp_path: Path) -> Non
     assert "`gangline demo` needs no clone" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert not folder.exists()
+
+
+def test_a_demo_on_a_bus_that_is_none_does_not_begin(tmp_path: Path) -> None:
+    """`make demo BUS=kafak`: one line, and no Postgres is started for it."""
+    folder = tmp_path / "stack"
+    done = subprocess.run(
+        [sys.executable, "-m", "gangline.cli.demo_run", "--bus", "kafak", "--dir", str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Invalid value for '--bus': a bus is kafka://host:port" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not folder.exists()

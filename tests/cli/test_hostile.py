@@ -155,6 +155,31 @@ def test_a_process_that_is_told_nonsense_does_not_begin(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ("nowhere/x.json", "there is no folder nowhere"),
+        (".", "Invalid value for '--json': "),
+    ],
+)
+@pytest.mark.parametrize("words", ["bench decide", "simulate --trace t --fleet f"])
+def test_a_file_that_cannot_be_written_is_said_before_the_work(
+    shell: Shell,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: str,
+    where: str,
+    said: str,
+) -> None:
+    """Not after minutes or hours, when there is something to lose."""
+    monkeypatch.chdir(tmp_path)
+
+    done = shell(*words.split(), "--json", where)
+
+    assert (done.code, done.out, len(done.err.splitlines())) == (2, "", 1), done.err
+    assert said in done.err
+
+
 @pytest.mark.parametrize("url", ["foo", "postgres://[x", "postgres://a b/x"])
 def test_a_database_that_is_none_is_wrong_usage(
     shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from gangline.cli.output import say
+from gangline.cli.parameters import OutFile
 from gangline.cli.progress import Progress
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ NAMES: Final = ("decide", "replay", "end-to-end", "failover", "project", "ask")
 @click.option(
     "--json",
     "file",
-    type=click.Path(path_type=Path, allow_dash=True),
+    type=OutFile(),
     default=Path("-"),
     show_default=True,
     help="Where the numbers go; - for stdout.",

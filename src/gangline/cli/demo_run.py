@@ -20,6 +20,7 @@ import click
 
 from gangline.cli import demo_jobs
 from gangline.cli import stack as stacks
+from gangline.cli.connection import stack_bus
 from gangline.cli.demo_words import Narrator
 from gangline.cli.errors import code_of
 from gangline.cli.nodes import power_off
@@ -38,7 +39,7 @@ class DemoError(Exception):
 
 
 @click.command()
-@click.option("--bus", default="embedded", show_default=True, help="embedded or kafka.")
+@click.option("--bus", callback=stack_bus, default="embedded", help="embedded, kafka, or a URL.")
 @click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path(".gangline"))
 @click.option("--port", type=int, default=0, help="Of the page. [default: 8642, or any]")
 @click.option("--keep", is_flag=True, help="Leave everything running at the end.")

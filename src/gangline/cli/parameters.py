@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -26,6 +28,29 @@ class Seconds(click.ParamType[float]):
             return parse_ms(value) / 1_000
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+class OutFile(click.Path):
+    """A file to be written at the end of long work, or -: what cannot be is said before it."""
+
+    name = "file"
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path, allow_dash=True, dir_okay=False, writable=True)
+
+    def convert(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> str | bytes | os.PathLike[str]:
+        """A path, or a usage error."""
+        folder = Path(value).parent
+        if not folder.is_dir():
+            self.fail(f"there is no folder {folder}", param, ctx)
+        if not os.access(folder, os.W_OK) and not Path(value).exists():
+            self.fail(f"nothing can be written in {folder}", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 def checked_url(url: str, *schemes: str) -> str:

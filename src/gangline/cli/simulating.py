@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from gangline.cli.output import Column, put, say
+from gangline.cli.parameters import OutFile
 from gangline.cli.progress import Progress
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def command_workload(*, out: Path, **fields: int) -> None:
 @click.command("import")
 @click.argument("source_format", metavar="FORMAT")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="A CSV file.")
+@click.option("-o", "--out", type=OutFile(), required=True, help="A CSV file.")
 def command_import(*, source_format: str, files: tuple[Path, ...], out: Path) -> None:
     """Turn a public trace into a trace CSV.
 
@@ -83,13 +84,15 @@ def command_import(*, source_format: str, files: tuple[Path, ...], out: Path) ->
 @click.option("--limit-jobs", type=int, help="Only the first so many jobs.")
 @click.option("--compare", help="Policies side by side, like fifo,backfill,gangline.")
 @click.option(
-    "--report", type=click.Path(path_type=Path), help="A folder for a page with pictures."
+    "--report",
+    type=click.Path(path_type=Path, file_okay=False, writable=True),
+    help="A folder for a page with pictures.",
 )
-@click.option("--log", type=click.Path(path_type=Path), help="A file for the whole history.")
+@click.option("--log", type=OutFile(), help="A file for the whole history.")
 @click.option(
     "--json",
     "file",
-    type=click.Path(path_type=Path, allow_dash=True),
+    type=OutFile(),
     help="A file for the numbers; - for stdout.",
 )
 def command_simulate(
