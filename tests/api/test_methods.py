@@ -31,6 +31,14 @@ def test_whatever_can_be_read_can_be_asked_about(world: World, path: str) -> Non
     assert head.headers["content-type"] == whole.headers["content-type"]
 
 
+def test_it_is_counted_as_what_was_asked(world: World) -> None:
+    """By its route, like everything else."""
+    world.client.head("/v1/queue")
+
+    told = world.client.get("/metrics").text
+    assert 'gangline_api_requests_total{method="HEAD",route="/v1/queue",status="200"} 1.0' in told
+
+
 def test_head_of_a_stream_ends() -> None:
     """It would go on for ever; the place in the count of open streams is free again."""
     with listening_api() as (url, world), httpx2.Client(base_url=url, timeout=20) as client:

@@ -173,7 +173,7 @@ def test_metrics_count_requests_by_route_and_show_the_cell(world: World) -> None
     )
     assert 'gangline_gpus{state="held"} 3.0' in text
     assert 'gangline_queued_jobs{reason="capacity"} 2.0' in text
-    assert 'gangline_team_used{team="a"} 3.0' in text
+    assert 'gangline_team_used_gpus{team="a"} 3.0' in text
 
 
 def test_metrics_survive_views_that_are_away(world: World) -> None:

@@ -170,6 +170,31 @@ def test_only_operators_state_what_operators_state(
     assert ("PUT", "/v1/teams/{team}") in OPERATED
 
 
+@pytest.mark.parametrize(
+    ("who", "route", "said"),
+    [
+        (
+            "speech", ("GET", "/v1/jobs/{job}/spec"),
+            "speech has role submit in team speech, which may not read commands, environments and "
+            "output of team vision",
+        ),
+        (
+            "audit", ("POST", "/v1/jobs/{job}/cancel"),
+            "audit has role audit, which may not change jobs of team vision",
+        ),
+        (
+            "vision", ("POST", "/v1/nodes/{node}/cordon"),
+            "vision has role submit in team vision, which may not change nodes, teams and policy",
+        ),
+    ],
+)  # fmt: skip
+def test_a_refusal_says_who_may_not_do_what(
+    house: House, who: str, route: tuple[str, str], said: str
+) -> None:
+    """In words of those who asked."""
+    assert house.ask(who, *route, body={}).json()["detail"] == said
+
+
 def test_a_stream_says_nothing_of_a_teams_own(house: House) -> None:
     """Decisions hold the public part of a spec only: there is no field for more."""
     queued = {"kind": "JobQueued", "job": "v-1", "detail": {"spec": {"gpus": 8}}}

@@ -144,6 +144,23 @@ def test_top_shows_everything_in_eighty_columns(
     assert json.loads(shell("top", "--json").out)["fleet"]["held"] == 3
 
 
+def test_a_narrow_terminal_shows_every_number(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names give way, what is counted stays whole."""
+    row = {"guaranteed": 1_024, "used": 3, "borrowed": 0, "lent": 0, "queued": 27}
+    numbers = {**shell.world.views.numbers(), "teams": [row | {"team": "a-team-of-many-words"}]}
+    monkeypatch.setattr(shell.world.views, "numbers", lambda: numbers)
+    monkeypatch.setenv("COLUMNS", "60")
+    shell.world.views.tables["queue"] = [QUEUED | {"waited_s": 95.0}]
+
+    lines = shell("top").out.splitlines()
+
+    assert max(map(len, lines)) <= 60
+    assert any(line.startswith("a-team-") and line.endswith(" 27") for line in lines)
+    assert any(line.startswith("train-1 ") and line.endswith("1m35s   capacity") for line in lines)
+
+
 def test_a_dry_run_is_told_in_words_and_has_a_code(shell: Shell) -> None:
     """1 for what would be rejected; nothing reaches the log."""
     done = shell("submit", "--team", "nobody", "--gpus", "8", "--dry-run")

@@ -61,13 +61,21 @@ def authorise(principal: Principal, verb: Verb, team: str = "") -> None:
     """Nothing where they may, else a `denied` problem."""
     if may(principal, verb, team):
         return
-    whose = f"of team {team}" if team else "of this cell"
+    whose = f" of team {team}" if team else ""
     raise ProblemError(
         "denied",
         f"{principal.name} has role {principal.role}"
         + (f" in team {principal.team}" if principal.team else "")
-        + f", which may not {verb.replace('_', ' ')} {whose}",
+        + f", which may not {_WORDS[verb]}{whose}",
     )
+
+
+_WORDS: Final = {
+    Verb.READ: "read",
+    Verb.READ_PRIVATE: "read commands, environments and output",
+    Verb.CHANGE_JOBS: "change jobs",
+    Verb.OPERATE: "change nodes, teams and policy",
+}
 
 
 def principal_of(request: Request) -> Principal:

@@ -32,6 +32,7 @@ class Heads:
         async def headed(message: Message) -> None:
             nonlocal begun
             if message["type"] == "http.response.start":
+                scope["method"] = "HEAD"  # for whoever counts
                 await send(message)
                 await send({"type": "http.response.body", "body": b""})
                 begun = True
@@ -40,7 +41,8 @@ class Heads:
             # A stream would go on for ever; nobody hears it.
             return {"type": "http.disconnect"} if begun else await receive()
 
-        await self._app({**scope, "method": "GET"}, heard, headed)
+        scope["method"] = "GET"
+        await self._app(scope, heard, headed)
 
 
 def not_here(request: Request, detail: str) -> Response:

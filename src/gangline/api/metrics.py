@@ -103,7 +103,8 @@ def _of_fleet(numbers: Mapping[str, Any]) -> Iterator[GaugeMetricFamily]:
 def _of_teams(teams: Any) -> Iterator[GaugeMetricFamily]:  # noqa: ANN401 - rows
     for name, about in _TEAM_GAUGES.items():
         values = {str(row["team"]): row.get(name) or 0 for row in teams}
-        yield _labelled(f"gangline_team_{name}", about, "team", values)
+        unit = "jobs" if name == "queued" else "gpus"
+        yield _labelled(f"gangline_team_{name}_{unit}", about, "team", values)
 
 
 def _labelled(name: str, about: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:

@@ -113,9 +113,10 @@ def value_of(pair: str) -> tuple[str, int]:
 
     name, equals, text = pair.partition("=")
     key = KEYS.get(name)
-    if not equals or key is None:
-        hint = nearest(name, KEYS) if equals else ": it is KEY=VALUE"
-        raise click.UsageError(f"there is no policy key {name}{hint}")
+    if key is None:
+        raise click.UsageError(f"there is no policy key {name}{nearest(name, KEYS)}")
+    if not equals:
+        raise click.UsageError(f"{name}: it is set like {name}=VALUE")
     if key.unit == "ms":
         try:
             return name, parse_ms(text)

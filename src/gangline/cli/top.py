@@ -67,8 +67,8 @@ def _all_lines(seen: Row, width: int) -> Iterator[str]:
     total = fleet.get("total") or 0
     held = fleet.get("held") or 0
     share = f"{100 * held / total:.0f} %" if total else "no GPUs"
-    yield (
-        f"gangline  {seen['at'][:19].replace('T', ' ')} UTC  {fleet.get('nodes', 0)} nodes"
+    yield ("" if width < _WIDTH else "gangline  ") + (
+        f"{seen['at'][:19].replace('T', ' ')} UTC  {fleet.get('nodes', 0)} nodes"
         f"  views {seen['lag_s']:.1f} s behind"
     )
     words = f"  {held} of {total} GPUs held ({share})"
@@ -79,27 +79,45 @@ def _all_lines(seen: Row, width: int) -> Iterator[str]:
         f"waiting {jobs.get('queued', 0)}" + (f": {reasons}" if reasons else "")
     )
     yield ""
-    yield from _teams(seen["teams"])
+    yield from _teams(seen["teams"], max(10, 34 - _missing(width)))
     yield ""
-    yield f"{'RUNNING':<26}{'TEAM':<14}{'CLASS':<8}{'GPUS':>6}  NODES"
+    yield _head("RUNNING", width) + "  NODES"
     for row in seen["running"]:
-        yield f"{_job(row)}  {','.join(row.get('nodes') or ())}"
+        yield f"{_job(row, width)}  {','.join(row.get('nodes') or ())}"
     yield ""
-    yield f"{'WAITING':<26}{'TEAM':<14}{'CLASS':<8}{'GPUS':>6}  WAITED  REASON"
+    yield _head("WAITING", width) + "  WAITED  REASON"
     for row in seen["waiting"]:
-        yield f"{_job(row)}  {seconds(row.get('waited_s')):<6}  {row['reason'] or 'deciding'}"
+        waited = seconds(row.get("waited_s"))
+        yield f"{_job(row, width)}  {waited:<6}  {row['reason'] or 'deciding'}"
 
 
-def _job(row: Row) -> str:
-    job, team = padded(row["job"], 25), padded(row["team"], 13)
-    return f"{job} {team} {row['class']:<8}{row['gpus']:>6}"
+def _missing(width: int) -> int:
+    """How many places a terminal has less than the common width; names give them."""
+    return max(0, _WIDTH - width)
 
 
-def _teams(rows: list[Row]) -> Iterator[str]:
-    yield f"{'TEAM':<34}{'GUARANTEED':>11}{'USED':>7}{'BORROWED':>10}{'LENT':>7}{'QUEUED':>8}"
+def _names(width: int) -> tuple[int, int]:
+    """Places for the names of a job and its team."""
+    missing = _missing(width)
+    return max(12, 25 - missing * 2 // 3), max(8, 13 - missing // 3)
+
+
+def _head(title: str, width: int) -> str:
+    job, team = _names(width)
+    return f"{title:<{job}} {'TEAM':<{team}} {'CLASS':<8}{'GPUS':>6}"
+
+
+def _job(row: Row, width: int) -> str:
+    job, team = _names(width)
+    names = f"{padded(row['job'], job)} {padded(row['team'], team)}"
+    return f"{names} {row['class']:<8}{row['gpus']:>6}"
+
+
+def _teams(rows: list[Row], width: int) -> Iterator[str]:
+    yield f"{'TEAM':<{width}}{'GUARANTEED':>11}{'USED':>7}{'BORROWED':>10}{'LENT':>7}{'QUEUED':>8}"
     for row in rows:
         yield (
-            f"{padded(row['team'], 33)} {row['guaranteed']:>11}{row['used']:>7}"
+            f"{padded(row['team'], width - 1)} {row['guaranteed']:>11}{row['used']:>7}"
             f"{row['borrowed']:>10}{row['lent']:>7}{row['queued']:>8}"
         )
 
