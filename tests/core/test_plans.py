@@ -247,6 +247,7 @@ def pass_time(world: make.World, until_ms: int) -> None:
 
 @given(GANGS, LATER)
 @example([(1, 1), (1, 1), (7, 1), (8, 1), (8, 2)], [(0, 1, 2)])
+@example([(5, 2), (7, 1), (5, 1), (6, 1), (1, 2)], [])
 @settings(max_examples=examples(40), deadline=None)
 def test_a_later_job_never_delays_a_planned_start(
     running: Sequence[Any], later: Sequence[Any]

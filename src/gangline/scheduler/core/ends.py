@@ -15,11 +15,21 @@ from gangline.scheduler.core.assumed import assumed_end_ms
 from gangline.scheduler.core.entities import Job
 
 
+class Wanted(NamedTuple):
+    """GPUs that a plan wants of a node. lacks: of them, beside what will have left by its start.
+
+    Below 0 where more leaves than it wants.
+    """
+
+    gpus: int
+    lacks: int
+
+
 class Kept(NamedTuple):
-    """What a plan keeps on each of its nodes, in GPUs. until_ms: from then on to be asked again."""
+    """What a plan wants of each of its nodes. until_ms: from then on to be asked again."""
 
     until_ms: int
-    on: dict[str, int]
+    on: dict[str, Wanted]
 
 
 class Ends:

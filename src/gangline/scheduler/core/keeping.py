@@ -1,21 +1,21 @@
 """What plans and maintenance keep on nodes, as one waiting job sees it.
 
-A job may use a node's free GPUs, less those that a plan before it in order wants there by the time
-at which the job may still run, less what will have left the node by then. Many jobs are bound by
-the same plans, so what these keep is added up once a set of plans, and remembered until the next
-decision.
+A job may use a node's free GPUs, less those that plans before it in order lack there by the time
+at which the job may still run: what they want at one time, less what will have left the node by
+then. What leaves is counted once, however many plans wait for it. Many jobs are bound by the same
+plans, so what these keep is added up once a set of plans, and remembered until the next decision.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import itemgetter
 from typing import Final, NamedTuple
 
 from gangline.scheduler.core.assumed import NEVER, grace_ms, run_ms
-from gangline.scheduler.core.ends import Kept
+from gangline.scheduler.core.ends import Kept, Wanted
 from gangline.scheduler.core.entities import Job, Node, Reservation, Window
 from gangline.scheduler.core.fleet import Domain, Place, Shape, Tree
 from gangline.scheduler.core.lifecycle import Phase
@@ -37,6 +37,13 @@ class Bound(NamedTuple):
     starting: int
     own: str
     windows: tuple[str, ...]
+
+
+class KeptOff(NamedTuple):
+    """GPUs kept on nodes, and the plans that keep any, in order."""
+
+    on: dict[str, int]
+    whose: list[Reservation]
 
 
 class PlansInOrder(NamedTuple):
@@ -92,14 +99,7 @@ class Keeping:
 
     def binding(self) -> list[Reservation]:
         """The plans that keep something from the job now, in order."""
-        return [
-            plan
-            for plan in plans_in_order(self.turn, self.order).plans
-            if plan.job != self.job.id
-            and plan.start_ms < self.end_ms
-            and self.binds(plan)
-            and kept_for(self.state, plan, self.turn.now_ms)
-        ]
+        return kept_by(self.turn, self.order, self._find_bound()).whose
 
     def windows(self) -> list[Window]:
         """Announced maintenance that meets the job's time, on whatever node."""
@@ -118,7 +118,7 @@ class Keeping:
         """
         if self._kept is None:
             self._bound = self._find_bound()
-            self._kept = kept_by(self.turn, self.order, self._bound)
+            self._kept = kept_by(self.turn, self.order, self._bound).on
         return self._with_more(self._kept) if self._doubted or self._more else self._kept
 
     # --- what if ----------------------------------------------------------------------------------
@@ -161,18 +161,21 @@ class Keeping:
 
     def _lacking(self, node: Node) -> int:
         """GPUs that plans which bind the job lack on a node when all that are gone do not come."""
-        lacking = 0
-        for name in self.state.reserved_on[node.name]:
-            plan = self.state.reservations[name]
-            own = name == self.job.id or plan.kind == "claim"
-            if own or plan.start_ms >= self.end_ms or not self.binds(plan):
-                continue
-            leaving, _ = _leaving(self.state, node, self.turn.now_ms, by_ms=plan.start_ms)
-            come = leaving - self._gone_by(node, plan.start_ms)
-            for seat in plan.seats:
-                if seat.node == node.name:
-                    lacking += max(0, seat.gpus - come) - max(0, seat.gpus - leaving)
-        return lacking
+        plans = [
+            plan
+            for name in self.state.reserved_on[node.name]
+            if name != self.job.id
+            and not _is_claim(plan := self.state.reservations[name])
+            and plan.start_ms < self.end_ms
+            and self.binds(plan)
+        ]
+        if not plans:
+            return 0
+        now_ms = self.turn.now_ms
+        more = lacking(
+            self.state, node.name, plans, now_ms, gone=lambda at: self._gone_by(node, at)
+        )
+        return more - lacking(self.state, node.name, plans, now_ms)
 
     def _gone_by(self, node: Node, by_ms: int) -> int:
         """GPUs of the node that gangs which are gone would have left by then."""
@@ -265,26 +268,97 @@ def bound_of(plans: PlansInOrder, key: OrderKey, end_ms: int) -> Bound:
     return Bound(ahead, len(plans.keys), starting, "", ())
 
 
-def kept_by(turn: Turn, order: Order, bound: Bound) -> dict[str, int]:
+def kept_by(turn: Turn, order: Order, bound: Bound) -> KeptOff:
     """What plans and maintenance keep on each node; remembered until the next decision."""
     return turn.remember(bound, lambda: _kept_by(turn, order, bound))
 
 
-def _kept_by(turn: Turn, order: Order, bound: Bound) -> dict[str, int]:
-    state = turn.state
+def _kept_by(turn: Turn, order: Order, bound: Bound) -> KeptOff:
+    state, now_ms = turn.state, turn.now_ms
     kept: dict[str, int] = {}
-    in_order = plans_in_order(turn, order)
-    for index, reservation in enumerate(in_order.plans):
-        binds = index < (bound.firm if reservation.kind == "firm" else bound.ahead)
-        if not binds or reservation.job == bound.own:
-            continue
-        if bisect_left(in_order.starts, reservation.start_ms) >= bound.starting:
-            continue
-        for name, many in kept_for(state, reservation, turn.now_ms).items():
-            kept[name] = kept.get(name, 0) + many
+    keeping: dict[str, None] = {}
+    shared = turn.remember("shared", lambda: _shared(state))
+    meeting: dict[str, list[Reservation]] = {}
+    plans = _bound_plans(turn, order, bound)
+    for plan in plans:
+        for name, wanted in wanted_by(state, plan, now_ms).items():
+            if name in shared:
+                meeting.setdefault(name, []).append(plan)
+            elif wanted.lacks > 0:
+                kept[name] = wanted.lacks
+                keeping[plan.job] = None
+    for name, met in meeting.items():
+        many = lacking(state, name, met, now_ms)
+        if many:
+            kept[name] = many
+            keeping.update(dict.fromkeys(plan.job for plan in met))
     for name in bound.windows:
         kept[name] = state.nodes[name].gpus
-    return kept
+    return KeptOff(kept, [plan for plan in plans if plan.job in keeping])
+
+
+def _shared(state: State) -> set[str]:
+    """Nodes on which several reservations want GPUs."""
+    return {name for name, jobs in state.reserved_on.items() if len(jobs) > 1}
+
+
+def _bound_plans(turn: Turn, order: Order, bound: Bound) -> list[Reservation]:
+    """The plans that bind a job, in order."""
+    in_order = plans_in_order(turn, order)
+    return [
+        plan
+        for index, plan in enumerate(in_order.plans)
+        if index < (bound.firm if plan.kind == "firm" else bound.ahead)
+        and plan.job != bound.own
+        and bisect_left(in_order.starts, plan.start_ms) < bound.starting
+    ]
+
+
+def lacking(
+    state: State,
+    name: str,
+    plans: Sequence[Reservation],
+    now_ms: int,
+    *,
+    gone: Callable[[int], int] = lambda _by_ms: 0,
+    during: Reservation | None = None,
+) -> int:
+    """GPUs of a node that some plans lack at most at one time, beside what leaves it by then.
+
+    gone: how many of those that leave by a time do not come. during: only while this plan lasts.
+    """
+    wanted = [(plan, wanted_by(state, plan, now_ms)[name]) for plan in plans]
+    held = [claim for job in state.reserved_on[name] if _is_claim(claim := state.reservations[job])]
+    most = 0
+    for plan, own in wanted:
+        at_ms = plan.start_ms
+        if during is not None and not during.start_ms <= at_ms < during.end_ms:
+            continue
+        lacks = own.lacks + gone(at_ms)
+        for its, other in wanted:
+            if its is not plan and its.start_ms <= at_ms < its.end_ms:
+                lacks += other.gpus
+        for claim in held:
+            lacks -= _given_back(claim, name, at_ms)
+        most = max(most, lacks)
+    return most
+
+
+def _is_claim(reservation: Reservation) -> bool:
+    return reservation.kind == "claim"
+
+
+def _given_back(claim: Reservation, name: str, by_ms: int) -> int:
+    """GPUs that a claim holds and will have left by then, less those that it gets and will not.
+
+    Its victims count as leaving, wherever what they leave goes.
+    """
+    back = 0
+    for seat in claim.seats:
+        if seat.node == name:
+            held = seat.held.bit_count()
+            back += held if claim.end_ms <= by_ms else held - seat.gpus
+    return back
 
 
 def plans_in_order(turn: Turn, order: Order) -> PlansInOrder:
@@ -302,16 +376,16 @@ def _plans_in_order(state: State, order: Order) -> PlansInOrder:
     )
 
 
-def kept_for(state: State, reservation: Reservation, now_ms: int) -> dict[str, int]:
-    """What one plan keeps on each of its nodes; remembered while nothing changes there."""
+def wanted_by(state: State, reservation: Reservation, now_ms: int) -> dict[str, Wanted]:
+    """What one plan wants on each of its nodes; remembered while nothing changes there."""
     kept = state.ends.kept.get(reservation.job)
     if kept is None or now_ms >= kept.until_ms:
-        kept = state.ends.kept[reservation.job] = _kept_for(state, reservation, now_ms)
+        kept = state.ends.kept[reservation.job] = _wanted_by(state, reservation, now_ms)
     return kept.on
 
 
-def _kept_for(state: State, reservation: Reservation, now_ms: int) -> Kept:
-    kept: dict[str, int] = {}
+def _wanted_by(state: State, reservation: Reservation, now_ms: int) -> Kept:
+    on: dict[str, Wanted] = {}
     until_ms = NEVER
     for seat in reservation.seats:
         node = state.nodes.get(seat.node)
@@ -319,9 +393,8 @@ def _kept_for(state: State, reservation: Reservation, now_ms: int) -> Kept:
             continue
         leaving, changes_ms = _leaving(state, node, now_ms, by_ms=reservation.start_ms)
         until_ms = min(until_ms, changes_ms)
-        if seat.gpus > leaving:
-            kept[seat.node] = kept.get(seat.node, 0) + seat.gpus - leaving
-    return Kept(until_ms, kept)
+        on[seat.node] = Wanted(seat.gpus, seat.gpus - leaving)
+    return Kept(until_ms, on)
 
 
 def _leaving(state: State, node: Node, now_ms: int, *, by_ms: int) -> tuple[int, int]:
@@ -346,7 +419,7 @@ def _leaving(state: State, node: Node, now_ms: int, *, by_ms: int) -> tuple[int,
 
 def left_by(turn: Turn, order: Order, bound: Bound, tree: Tree) -> Domain:
     """The whole fleet's counts less what is kept; remembered until the next decision."""
-    return turn.remember((bound, tree), lambda: _left(tree, kept_by(turn, order, bound)))
+    return turn.remember((bound, tree), lambda: _left(tree, kept_by(turn, order, bound).on))
 
 
 def _left(tree: Tree, kept: dict[str, int]) -> Domain:

@@ -25,8 +25,9 @@ from gangline.scheduler.core.keeping import (
     binds,
     ends_ms,
     in_window,
-    kept_for,
+    lacking,
     plans_in_order,
+    wanted_by,
 )
 from gangline.scheduler.core.order import Order, is_past_bound
 from gangline.scheduler.core.state import State
@@ -150,31 +151,19 @@ def _is_broken(turn: Turn, plan_: Reservation, order: Order) -> bool:
     """Whether a node has too little for a plan, beside those that bind it at the same time."""
     state, now_ms = turn.state, turn.now_ms
     mine = order.key(state.jobs[plan_.job])
-    for name, kept in kept_for(state, plan_, now_ms).items():
+    for name in wanted_by(state, plan_, now_ms):
+        beside = [
+            other
+            for job in state.reserved_on[name]
+            if (other := state.reservations[job]).kind != "claim"
+            and _is_beside(other, plan_)
+            and binds(other, order.key(state.jobs[job]), mine)
+        ]
         node = state.nodes.get(name)
-        left = node.avail.bit_count() - kept if node is not None else 0
-        for other_name in state.reserved_on[name]:
-            other = state.reservations[other_name]
-            if other.kind == "claim":
-                left += _given_back(other, name, plan_.start_ms)
-            elif _is_beside(other, plan_) and binds(other, order.key(state.jobs[other_name]), mine):
-                left -= kept_for(state, other, now_ms).get(name, 0)
-        if left < 0:
+        free = node.avail.bit_count() if node is not None else 0
+        if lacking(state, name, [plan_, *beside], now_ms, during=plan_) > free:
             return True
     return False
-
-
-def _given_back(claim: Reservation, name: str, by_ms: int) -> int:
-    """GPUs that a claim holds and will have left by then, less those that it gets and will not.
-
-    Its victims count as leaving, wherever what they leave goes.
-    """
-    back = 0
-    for seat in claim.seats:
-        if seat.node == name:
-            held = seat.held.bit_count()
-            back += held if claim.end_ms <= by_ms else held - seat.gpus
-    return back
 
 
 def _is_beside(one: Reservation, other: Reservation) -> bool:
