@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gangline.events import decisions as d
+from gangline.events.spec import JobClass
 from tests.core import make
 from tests.core.test_plans import pass_time, plans, settle
 from tests.support.examples import examples
@@ -68,6 +69,10 @@ def waiting(running: Sequence[Any], later: Sequence[Any]) -> tuple[make.World, l
 
 @pytest.mark.timeout(0)
 @given(RUNNING, EARLY, LATER)
+@example(
+    [(2, 1), (2, 1)], [(0, 9, 2, JobClass.HIGH)],
+    [(0, 1, None, JobClass.HIGH), (1, 6, 1, JobClass.HIGH)],
+)  # fmt: skip
 @settings(max_examples=examples(40), deadline=None)
 def test_nobody_delays_a_firm_plan(
     running: Sequence[Any], early: Sequence[Any], later: Sequence[Any]

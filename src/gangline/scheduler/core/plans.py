@@ -226,9 +226,9 @@ class Sweep:
                 continue
             other = self.state.jobs[reservation.job]
             parts = tuple((s.node, s.gpus) for s in reservation.seats)
-            if not claim:
-                for name, gpus in parts:
-                    self._add(name, -gpus)
+            for seat in reservation.seats:
+                # What a claim holds is not free, and of what its victims leave it takes the rest.
+                self._add(seat.node, seat.held.bit_count() - seat.gpus)
             self.later.append((reservation.end_ms, other.number, parts))
         self.later.sort()
         for name in self.state.windowed:
@@ -301,20 +301,12 @@ class Sweep:
 
     def _events(self) -> Iterator[Event]:
         """When GPUs become free, in order of time: gangs that end, reservations that end."""
-        claimed = {
-            name
-            for reservation in self.state.reservations.values()
-            if reservation.kind == "claim"
-            for name in reservation.victims
-        }
-        yield from merge(self._ends(claimed), self.later)
+        yield from merge(self._ends(), self.later)
 
-    def _ends(self, claimed: set[str]) -> Iterator[Event]:
+    def _ends(self) -> Iterator[Event]:
         now_ms = self.turn.now_ms
         overdue: list[Event] = []
         for end_ms, number, gang in self.state.ends.order:
-            if gang.id in claimed:
-                continue
             parts = tuple(
                 (seat.node, len(seat.gpus))
                 for seat in gang.seats
