@@ -175,8 +175,10 @@ def test_only_operators_state_what_operators_state(
     [
         (
             "speech", ("GET", "/v1/jobs/{job}/spec"),
-            "speech has role submit in team speech, which may not read commands, environments "
-            + "and output of team vision",
+            (
+                "speech has role submit in team speech, which may not read commands, environments "
+                "and output of team vision"
+            ),
         ),
         (
             "audit", ("POST", "/v1/jobs/{job}/cancel"),
