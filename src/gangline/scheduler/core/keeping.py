@@ -287,8 +287,12 @@ def _kept_by(turn: Turn, order: Order, bound: Bound) -> KeptOff:
             elif wanted.lacks > 0:
                 kept[name] = wanted.lacks
                 keeping[plan.job] = None
+    known = turn.remember("lacking", dict[tuple[str, ...], int])
     for name, met in meeting.items():
-        many = lacking(state, name, met, now_ms)
+        asked = (name, *[plan.job for plan in met])
+        if asked not in known:
+            known[asked] = lacking(state, name, met, now_ms)
+        many = known[asked]
         if many:
             kept[name] = many
             keeping.update(dict.fromkeys(plan.job for plan in met))
@@ -320,7 +324,7 @@ def lacking(
     plans: Sequence[Reservation],
     now_ms: int,
     *,
-    gone: Callable[[int], int] = lambda _by_ms: 0,
+    gone: Callable[[int], int] | None = None,
     during: Reservation | None = None,
 ) -> int:
     """GPUs of a node that some plans lack at most at one time, beside what leaves it by then.
@@ -328,13 +332,16 @@ def lacking(
     gone: how many of those that leave by a time do not come. during: only while this plan lasts.
     """
     wanted = [(plan, wanted_by(state, plan, now_ms)[name]) for plan in plans]
-    held = [claim for job in state.reserved_on[name] if _is_claim(claim := state.reservations[job])]
+    jobs = state.reserved_on[name]
+    held: list[Reservation] = []
+    if len(jobs) > len(plans):
+        held = [claim for job in jobs if _is_claim(claim := state.reservations[job])]
     most = 0
     for plan, own in wanted:
         at_ms = plan.start_ms
         if during is not None and not during.start_ms <= at_ms < during.end_ms:
             continue
-        lacks = own.lacks + gone(at_ms)
+        lacks = own.lacks if gone is None else own.lacks + gone(at_ms)
         for its, other in wanted:
             if its is not plan and its.start_ms <= at_ms < its.end_ms:
                 lacks += other.gpus
