@@ -114,3 +114,13 @@ def test_the_public_key_is_printed_where_no_log_is_known_yet(
 
     assert printed == signing.public_bytes(kept_key(tmp_path)).hex()
     assert "Missing option '--bus'" in capsys.readouterr().err
+
+
+def test_an_agent_that_finds_no_gpus_and_is_told_of_none_does_not_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A node of none would be of no use, and appear nowhere."""
+    monkeypatch.setattr("gangline.agents.gpus.present", lambda: False)
+
+    assert run(["agent", "--bus", "kafka://nowhere:9", "--dir", str(tmp_path)]) == 2
+    assert "--gpus says how many" in capsys.readouterr().err

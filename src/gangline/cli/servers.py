@@ -316,7 +316,8 @@ def command_agent(
     **fields: Any,  # noqa: ANN401
 ) -> None:
     """Run a node's agent: it starts, watches and stops the processes of jobs."""
-    from gangline.agents.runner import run_agent  # noqa: PLC0415 - a process of its own
+    from gangline.agents import gpus  # noqa: PLC0415 - a process of its own
+    from gangline.agents.runner import run_agent  # noqa: PLC0415
     from gangline.agents.settings import AgentSettings  # noqa: PLC0415
 
     names, domains = _words(levels), _words(path)
@@ -328,6 +329,8 @@ def command_agent(
         return
     if not fields["bus"]:
         raise click.UsageError("Missing option '--bus' (GANGLINE_BUS)")
+    if fields["gpus"] is None and not gpus.present():
+        raise click.UsageError("there is no nvidia-smi here: --gpus says how many GPUs it claims")
     _log_json("agent", node=node)
     run_agent(
         AgentSettings(
