@@ -194,7 +194,7 @@ def test_a_refusal_says_who_may_not_do_what(
     house: House, who: str, route: tuple[str, str], said: str
 ) -> None:
     """In words of those who asked."""
-    assert house.ask(who, *route, body={}).json()["detail"] == said
+    assert house.ask(who, *route, body={}).json()["detail"].endswith(said)
 
 
 def test_a_stream_says_nothing_of_a_teams_own(house: House) -> None:
