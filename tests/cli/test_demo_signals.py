@@ -50,33 +50,28 @@ demo_run.main()
 """
 
 
-def test_a_demo_without_the_repository_says_what_it_lacks(tmp_path: Path) -> None:
-    """Nothing is started that could not go on."""
-    folder = tmp_path / "stack"
+def refused(folder: Path, *words: str) -> tuple[int, str]:
+    """The code and the one line of a demo that does not begin: nothing was started for it."""
     done = subprocess.run(
-        [sys.executable, "-c", _WITHOUT_EXAMPLES, "--dir", str(folder)],
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, *words, "--dir", str(folder)], capture_output=True, text=True, check=False
     )
-
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "`gangline demo` needs no clone" in done.stderr
+    assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1
     assert not folder.exists()
+    return done.returncode, done.stderr
+
+
+def test_a_demo_without_the_repository_says_what_it_lacks(tmp_path: Path) -> None:
+    """Nothing is started that could not go on."""
+    code, line = refused(tmp_path / "stack", "-c", _WITHOUT_EXAMPLES)
+
+    assert code == 1
+    assert "`gangline demo` needs no clone" in line
 
 
 def test_a_demo_on_a_bus_that_is_none_does_not_begin(tmp_path: Path) -> None:
     """`make demo BUS=kafak`: one line, and no Postgres is started for it."""
-    folder = tmp_path / "stack"
-    done = subprocess.run(
-        [sys.executable, "-m", "gangline.cli.demo_run", "--bus", "kafak", "--dir", str(folder)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    code, line = refused(tmp_path / "stack", "-m", "gangline.cli.demo_run", "--bus", "kafak")
 
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "Invalid value for '--bus': a bus is kafka://host:port" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-    assert not folder.exists()
+    assert code == 2
+    assert "Invalid value for '--bus': a bus is kafka://host:port" in line

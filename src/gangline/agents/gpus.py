@@ -39,28 +39,17 @@ def present() -> bool:
 
 def readings() -> list[Reading] | None:
     """Every GPU that answers; None when nvidia-smi itself fails or hangs."""
-    command = ["nvidia-smi", f"--query-gpu={','.join(_FIELDS)}", "--format=csv,noheader,nounits"]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=True
-        )
-    except (OSError, subprocess.SubprocessError):
+    lines = _asked(f"--query-gpu={','.join(_FIELDS)}", "--format=csv,noheader,nounits")
+    if lines is None:
         return None
-    return [found for line in done.stdout.splitlines() if (found := _reading(line)) is not None]
+    return [found for line in lines if (found := _reading(line)) is not None]
 
 
 def links() -> dict[int, int]:
     """How many NVLinks of each GPU are up; empty where nobody can say."""
-    command = ["nvidia-smi", "nvlink", "--status"]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=True
-        )
-    except (OSError, subprocess.SubprocessError):
-        return {}
     up: dict[int, int] = {}
     gpu = -1
-    for line in done.stdout.splitlines():
+    for line in _asked("nvlink", "--status") or ():
         if (head := _GPU.match(line)) is not None:
             gpu = int(head[1])
             up[gpu] = 0
@@ -71,19 +60,25 @@ def links() -> dict[int, int]:
 
 def strangers() -> dict[str, list[int]]:
     """Processes that hold memory of a GPU, by its PCI address; empty when nobody can say."""
-    command = ["nvidia-smi", "--query-compute-apps=gpu_bus_id,pid", "--format=csv,noheader"]
+    found: dict[str, list[int]] = {}
+    lines = _asked("--query-compute-apps=gpu_bus_id,pid", "--format=csv,noheader")
+    for line in lines or ():
+        bus, _, pid = (cell.strip() for cell in line.partition(","))
+        if pid.isdecimal():
+            found.setdefault(bus, []).append(int(pid))
+    return found
+
+
+def _asked(*words: str) -> list[str] | None:
+    """What nvidia-smi answers; None when it fails or hangs."""
+    command = ["nvidia-smi", *words]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=True
         )
     except (OSError, subprocess.SubprocessError):
-        return {}
-    found: dict[str, list[int]] = {}
-    for line in done.stdout.splitlines():
-        bus, _, pid = (cell.strip() for cell in line.partition(","))
-        if pid.isdecimal():
-            found.setdefault(bus, []).append(int(pid))
-    return found
+        return None
+    return done.stdout.splitlines()
 
 
 def _reading(line: str) -> Reading | None:

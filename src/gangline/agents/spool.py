@@ -15,6 +15,8 @@ import threading
 import zlib
 from typing import TYPE_CHECKING, Final
 
+from gangline.agents import procfs
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
@@ -83,11 +85,12 @@ class Spool:
         fixed, later = values[: self._taken], values[self._taken :]
         data, kept = _packed([*fixed, *_newest(later, self._about)], after=0)
         self._thin_at_bytes = self._end + self._most_bytes  # a full disk: once more after a while
-        new = self._path.with_suffix(".new")
-        if not (_write_file(new, data) and self._write_cursor(0)):
+        if not self._write_cursor(0):
             return
-        new.replace(self._path)
-        _sync(self._path.parent)
+        try:
+            procfs.write_whole(self._path, data)
+        except OSError:
+            return
         os.close(self._handle)
         self._handle = os.open(self._path, os.O_RDWR)
         os.lseek(self._handle, 0, os.SEEK_END)
@@ -137,12 +140,13 @@ class Spool:
         """Whether it could be written; if not, what was delivered is delivered again one day."""
         temporary = self._cursor_path.with_suffix(".new")
         try:
-            temporary.write_bytes(str(value).encode())
-            if value == 0:
-                _sync(temporary)  # an older, larger count would hide what is written from now on
-            temporary.replace(self._cursor_path)
-            if value == 0:
-                _sync(self._cursor_path.parent)
+            if (
+                value == 0
+            ):  # for good: an older, larger count would hide what is written from now on
+                procfs.write_whole(self._cursor_path, b"0")
+            else:
+                temporary.write_bytes(str(value).encode())
+                temporary.replace(self._cursor_path)
         except OSError:
             return False
         return True
@@ -170,26 +174,6 @@ def _newest(values: Sequence[bytes], about: Callable[[bytes], str]) -> list[byte
         if what:
             seen.add(what)
     return kept[::-1]
-
-
-def _write_file(path: Path, data: bytes) -> bool:
-    """A whole file, on the disk for good; False where the disk refuses."""
-    try:
-        path.write_bytes(data)
-        path.chmod(0o600)
-        _sync(path)
-    except OSError:
-        return False
-    return True
-
-
-def _sync(path: Path) -> None:
-    """What stands in a file, or which files stand in a folder, outlives the machine."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _write_all(handle: int, data: bytes) -> None:

@@ -41,7 +41,9 @@ class DemoError(Exception):
 @click.command()
 @click.option("--bus", callback=stack_bus, default="embedded", help="embedded, kafka, or a URL.")
 @click.option("--dir", "directory", type=click.Path(path_type=Path), default=Path(".gangline"))
-@click.option("--port", type=int, default=0, help="Of the page. [default: 8642, or any]")
+@click.option(
+    "--port", type=click.IntRange(0, 65_535), default=0, help="Of the page. [default: 8642, or any]"
+)
 @click.option("--keep", is_flag=True, help="Leave everything running at the end.")
 def demo(*, bus: str, directory: Path, port: int, keep: bool) -> int:
     """Run the demo."""

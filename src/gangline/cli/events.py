@@ -9,7 +9,7 @@ import click
 
 from gangline.cli.completing import job_names
 from gangline.cli.connection import connect
-from gangline.cli.output import Column, Row, nodes_in_words, output_options, put
+from gangline.cli.output import Column, Row, for_people, nodes_in_words, output_options, put
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -36,7 +36,7 @@ def command_events(*, job: str | None, follow: bool, output: str | None) -> None
         raise click.UsageError("name a job, or follow all decisions with -f")
     with connect() as client:
         rows = _life(client, job, follow=follow)
-        if output in (None, "table", "wide"):
+        if for_people(output):
             for row in rows:
                 click.echo(_event_line(row))
         elif follow:

@@ -11,8 +11,8 @@ import click
 from gangline.cli.completing import node_names, team_names
 from gangline.cli.connection import connect
 from gangline.cli.live import at_option, look, nodes_at, teams_at, watch_option
-from gangline.cli.outcome import ALREADY, UNANSWERED, each, refusal, words
-from gangline.cli.output import Column, ago, output_options, put, put_one, say, seconds
+from gangline.cli.outcome import ALREADY, UNANSWERED, each, refusal, report, words
+from gangline.cli.output import Column, ago, output_options, put, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -116,7 +116,7 @@ def set_team(
         body["by_model"] = dict(map(_of_model, models))
     with connect() as client:
         done = client.request("PUT", client.route("teams", team), body=body)
-        told_of_node({"team": team, **done}, output, _became(client, team, body, done["position"]))
+        report({"team": team, **done}, output, _became(client, team, body, done["position"]))
 
 
 _LIMITS: Final = ("borrow", "lend")
@@ -154,14 +154,6 @@ def _became(client: Client, team: str, body: dict[str, Any], position: str) -> s
 
 
 _OF_PARENTS: Final = ("no such team", "a team cannot be its own ancestor")
-
-
-def told_of_node(row: dict[str, Any], output: str | None, words: str) -> None:
-    """Say that something was asked for, or write it down as data."""
-    if output in (None, "table", "wide"):
-        say(words)
-    else:
-        put_one(row, output=output, key="position", text=str)
 
 
 @click.command("nodes")
@@ -251,7 +243,7 @@ def _each_node(
             return words(client, position, done=f"{word} {node}", already=already)
 
         for node, done, told in each(nodes, ask, tell):
-            told_of_node({"node": node, **done}, output, told)
+            report({"node": node, **done}, output, told)
 
 
 def _as_it_was(client: Client, node: str, verb: str) -> str:

@@ -19,6 +19,7 @@ from gangline.cli.output import (
     Row,
     ago,
     ahead,
+    for_people,
     nodes_in_words,
     output_options,
     pairs,
@@ -27,6 +28,7 @@ from gangline.cli.output import (
     say,
     seconds,
 )
+from gangline.events.terms import WaitCause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -38,12 +40,7 @@ _CLASSES: Final = click.Choice(["low", "normal", "high", "urgent"])
 _STATES: Final = click.Choice(
     ["queued", "starting", "running", "preempting", "succeeded", "failed", "cancelled", "rejected"]
 )
-_REASONS: Final = click.Choice(
-    [
-        "dependency", "hold", "borrow_limit", "starting", "fair_share", "reservation",
-        "nodes_unhealthy", "topology", "capacity",
-    ]
-)  # fmt: skip
+_REASONS: Final = click.Choice([str(cause) for cause in WaitCause])
 
 
 @click.command("submit")
@@ -273,7 +270,7 @@ def _change(
     word: str,
 ) -> None:
     """Ask for all, and say what became of each, or write it down as data."""
-    plain = output not in (None, "table", "wide")
+    plain = not for_people(output)
     rows: list[dict[str, Any]] = []
     try:
         for job, done, told in each(

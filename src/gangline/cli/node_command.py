@@ -8,8 +8,7 @@ import click
 
 from gangline.cli.completing import node_names
 from gangline.cli.connection import connect
-from gangline.cli.fleet import told_of_node
-from gangline.cli.outcome import each, words
+from gangline.cli.outcome import each, report, words
 from gangline.cli.output import output_options, pairs
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def add_node(
     with connect() as client:
         done = client.request("PUT", client.route("nodes", node), body=body)
         told = words(client, done["position"], done=f"adding {node}", plain=_PLAIN)
-        told_of_node({"node": node, **done}, output, told)
+        report({"node": node, **done}, output, told)
 
 
 _PLAIN: Final = {
@@ -88,7 +87,7 @@ def remove_nodes(*, nodes: tuple[str, ...], force: bool, output: str | None) -> 
             return words(client, position, done=f"removing {node}")
 
         for node, done, told in each(nodes, ask, tell):
-            told_of_node({"node": node, **done}, output, told)
+            report({"node": node, **done}, output, told)
 
 
 def _check_idle(client: Client, nodes: Iterable[str]) -> None:

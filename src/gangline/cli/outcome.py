@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gangline.cli.output import say
+from gangline.cli.output import for_people, put_one, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -83,3 +83,11 @@ def each(
         for other in troubles[:-1]:
             say(f"gangline: {getattr(other, 'message', other)}")
         raise troubles[-1]
+
+
+def report(row: dict[str, Any], output: str | None, told: str) -> None:
+    """Say what became of something that was asked for, or write it down as data."""
+    if for_people(output):
+        say(told)
+    else:
+        put_one(row, output=output, key="position", text=str)

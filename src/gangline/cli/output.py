@@ -69,6 +69,11 @@ def say(words: str) -> None:
     click.echo(words, err=True)
 
 
+def for_people(output: str | None) -> bool:
+    """Whether `-o` asks for a table, or nobody asks for anything."""
+    return output in (None, "table", "wide")
+
+
 def put(
     rows: Iterable[Row],
     *,

@@ -63,13 +63,20 @@ def checked_url(url: str, *schemes: str) -> str:
     return url
 
 
+def checked_database(url: str) -> str:
+    """A URL of a Postgres as it came, or `ValueError`."""
+    try:
+        return checked_url(url, "postgres://", "postgresql://")
+    except ValueError as error:
+        raise ValueError(f"no postgres://user@host:port/database: {error}") from error
+
+
 def database_url(_: click.Context, parameter: click.Parameter, url: str | None) -> str | None:
     """The Postgres of the views, or a usage error."""
     try:
-        return checked_url(url, "postgres://", "postgresql://") if url else None
+        return checked_database(url) if url else None
     except ValueError as error:
-        said = f"it is no postgres://user@host:port/database: {error}"
-        raise click.BadParameter(said, param=parameter) from error
+        raise click.BadParameter(f"it is {error}", param=parameter) from error
 
 
 def cell_name(_: click.Context, parameter: click.Parameter, cell: str) -> str:

@@ -8,7 +8,7 @@ import click
 
 from gangline.cli.connection import connect
 from gangline.cli.outcome import words
-from gangline.cli.output import Column, output_options, put, put_one, say
+from gangline.cli.output import Column, for_people, output_options, put, put_one, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -71,7 +71,7 @@ def get_policy(*, keys: tuple[str, ...], output: str | None) -> None:
         {**row, "shown": shown(row, "value"), "shown_default": shown(row, "default")}
         for row in wanted
     ]
-    plain = output not in (None, "table", "wide")
+    plain = not for_people(output)
     put(wanted if plain else listed, output=output, columns=_IN_FORCE if plain else columns,
         key="key")  # fmt: skip
 
@@ -99,7 +99,7 @@ def set_policy(*, pairs: tuple[str, ...], output: str | None) -> None:
     with connect() as client:
         done = client.request("PUT", "/v1/policy", body={"values": values})
         told = words(client, done["position"], done=f"set {' '.join(pairs)}")
-        if output in (None, "table", "wide"):
+        if for_people(output):
             say(told)
         else:
             put_one({**values, **done}, output=output, key="position", text=str)

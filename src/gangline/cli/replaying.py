@@ -12,7 +12,7 @@ import click
 
 from gangline.cli.errors import NOT_FOUND
 from gangline.cli.history_options import opened, source_options
-from gangline.cli.output import Column, Row, output_options, put, put_one, say, seconds
+from gangline.cli.output import Column, Row, for_people, output_options, put, put_one, say, seconds
 from gangline.cli.progress import Progress
 from gangline.cli.replay_checks import (
     command_archive,
@@ -196,7 +196,7 @@ def command_show(
     if not lines:
         say(f"gangline replay show: there never was a job {job}")
         return NOT_FOUND
-    if output in (None, "table", "wide"):
+    if for_people(output):
         for line in told(lines):
             click.echo(line)
     else:

@@ -11,8 +11,8 @@ import click
 
 from gangline.cli import stack as stacks
 from gangline.cli.connection import stack_bus
-from gangline.cli.output import Column, output_options, put, put_one, say
-from gangline.cli.parameters import checked_url
+from gangline.cli.output import Column, for_people, output_options, put, put_one, say
+from gangline.cli.parameters import checked_database
 
 
 class _Folder(click.Path):
@@ -97,10 +97,9 @@ def _database() -> str:
     """What GANGLINE_DATABASE_URL names, or a usage error."""
     named = os.environ.get("GANGLINE_DATABASE_URL", "")
     try:
-        return named and checked_url(named, "postgres://", "postgresql://")
+        return named and checked_database(named)
     except ValueError as error:
-        said = f"GANGLINE_DATABASE_URL is no postgres://user@host:port/database: {error}"
-        raise click.UsageError(said) from error
+        raise click.UsageError(f"GANGLINE_DATABASE_URL is {error}") from error
 
 
 def _quoted(directory: Path) -> str:
@@ -134,7 +133,7 @@ def command_status(*, directory: Path, output: str | None) -> int:
     """
     stack = stacks.load(directory)
     if stack is None or not stack.running:
-        if output not in (None, "table", "wide"):
+        if not for_people(output):
             put([], output=output, columns=_COLUMNS, key="name")
         say(f"nothing runs under {directory}; `gangline up --dir {_quoted(directory)}` starts it")
         return 1

@@ -10,7 +10,7 @@ import click
 
 from gangline.cli.connection import connect
 from gangline.cli.live import look
-from gangline.cli.output import output_options, padded, put_one, seconds
+from gangline.cli.output import for_people, output_options, padded, put_one, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ _PARTS: Final = (("held", "█"), ("free", "·"), ("unhealthy", "x"))
 @output_options
 def command_top(*, once: bool, rows: int, output: str | None) -> None:
     """The fleet at a glance: GPUs, teams, what runs and what waits; live on a terminal."""
-    live = sys.stdout.isatty() and not once and output in (None, "table", "wide")
+    live = sys.stdout.isatty() and not once and for_people(output)
     with connect() as client:
         look(
             lambda: _seen(client, rows),

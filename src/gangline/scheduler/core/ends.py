@@ -1,4 +1,4 @@
-"""When the gangs that run are assumed to be out, in order, and what plans keep until then.
+"""When the gangs that run are assumed to be out, in order, and what plans want.
 
 What a plan keeps on its nodes depends on the gangs there and on their assumed ends alone, so it is
 remembered until a gang comes to one of them, leaves it, or gets another end, or until one outlives
@@ -25,7 +25,7 @@ class Wanted(NamedTuple):
     lacks: int
 
 
-class Kept(NamedTuple):
+class Wants(NamedTuple):
     """What a plan wants of each of its nodes. until_ms: from then on to be asked again."""
 
     until_ms: int
@@ -38,7 +38,7 @@ class Ends:
     def __init__(self, reserved_on: Mapping[str, list[str]]) -> None:
         """Nobody runs."""
         self.order: list[tuple[int, int, Job]] = []
-        self.kept: dict[str, Kept] = {}
+        self.wants: dict[str, Wants] = {}
         self._reserved_on = reserved_on
 
     def expect(self, policy: Mapping[str, int], job: Job) -> None:
@@ -46,7 +46,7 @@ class Ends:
         self.forget(job)
         job.ends_ms = assumed_end_ms(policy, job)
         insort(self.order, (job.ends_ms, job.number, job))
-        self._forget_kept(job)
+        self._forget_wants(job)
 
     def forget(self, job: Job) -> None:
         """It is out, or is assumed to be out at another time."""
@@ -54,9 +54,9 @@ class Ends:
             at = bisect_left(self.order, (job.ends_ms, job.number))
             del self.order[at]
             job.ends_ms = 0
-            self._forget_kept(job)
+            self._forget_wants(job)
 
-    def _forget_kept(self, job: Job) -> None:
+    def _forget_wants(self, job: Job) -> None:
         for seat in job.seats:
             for name in self._reserved_on.get(seat.node, ()):
-                self.kept.pop(name, None)
+                self.wants.pop(name, None)

@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from gangline.scheduler.core.assumed import NEVER, grace_ms, run_ms
-from gangline.scheduler.core.ends import Kept, Wanted
+from gangline.scheduler.core.ends import Wanted, Wants
 from gangline.scheduler.core.entities import Job, Node, Reservation, Window
 from gangline.scheduler.core.fleet import Domain, Place, Shape, Tree
 from gangline.scheduler.core.lifecycle import Phase
@@ -165,7 +165,7 @@ class Keeping:
             plan
             for name in self.state.reserved_on[node.name]
             if name != self.job.id
-            and not _is_claim(plan := self.state.reservations[name])
+            and (plan := self.state.reservations[name]).kind != "claim"
             and plan.start_ms < self.end_ms
             and self.binds(plan)
         ]
@@ -335,7 +335,8 @@ def lacking(
     jobs = state.reserved_on[name]
     held: list[Reservation] = []
     if len(jobs) > len(plans):
-        held = [claim for job in jobs if _is_claim(claim := state.reservations[job])]
+        found = (state.reservations[job] for job in jobs)
+        held = [reservation for reservation in found if reservation.kind == "claim"]
     most = 0
     for plan, own in wanted:
         at_ms = plan.start_ms
@@ -349,10 +350,6 @@ def lacking(
             lacks -= _given_back(claim, name, at_ms)
         most = max(most, lacks)
     return most
-
-
-def _is_claim(reservation: Reservation) -> bool:
-    return reservation.kind == "claim"
 
 
 def _given_back(claim: Reservation, name: str, by_ms: int) -> int:
@@ -385,13 +382,13 @@ def _plans_in_order(state: State, order: Order) -> PlansInOrder:
 
 def wanted_by(state: State, reservation: Reservation, now_ms: int) -> dict[str, Wanted]:
     """What one plan wants on each of its nodes; remembered while nothing changes there."""
-    kept = state.ends.kept.get(reservation.job)
-    if kept is None or now_ms >= kept.until_ms:
-        kept = state.ends.kept[reservation.job] = _wanted_by(state, reservation, now_ms)
-    return kept.on
+    wants = state.ends.wants.get(reservation.job)
+    if wants is None or now_ms >= wants.until_ms:
+        wants = state.ends.wants[reservation.job] = _wanted_by(state, reservation, now_ms)
+    return wants.on
 
 
-def _wanted_by(state: State, reservation: Reservation, now_ms: int) -> Kept:
+def _wanted_by(state: State, reservation: Reservation, now_ms: int) -> Wants:
     on: dict[str, Wanted] = {}
     until_ms = NEVER
     for seat in reservation.seats:
@@ -401,7 +398,7 @@ def _wanted_by(state: State, reservation: Reservation, now_ms: int) -> Kept:
         leaving, changes_ms = _leaving(state, node, now_ms, by_ms=reservation.start_ms)
         until_ms = min(until_ms, changes_ms)
         on[seat.node] = Wanted(seat.gpus, seat.gpus - leaving)
-    return Kept(until_ms, on)
+    return Wants(until_ms, on)
 
 
 def _leaving(state: State, node: Node, now_ms: int, *, by_ms: int) -> tuple[int, int]:

@@ -98,7 +98,7 @@ def rearm(state: State) -> None:
     state.timers = []
     state.answered = {}
     state.shortest = {}
-    state.ends.kept.clear()
+    state.ends.wants.clear()
     for team in state.teams.values():
         state.forget_reach(team.name)
     state.plans_doubted = True

@@ -149,7 +149,7 @@ class State:
     def leave_node(self, node: Node) -> None:
         """Undo what a node brought."""
         self.capacity -= node.gpus
-        self.ends.kept.clear()
+        self.ends.wants.clear()
         self.windowed.pop(node.name, None)
         self.ill.pop(node.name, None)
         self.fits = {}
@@ -427,7 +427,7 @@ class State:
     def unreserve(self, job_id: str, *, started: bool) -> None:
         """Room is kept no longer. started: because the job has taken its place."""
         reservation = self.reservations.pop(job_id)
-        self.ends.kept.pop(job_id, None)
+        self.ends.wants.pop(job_id, None)
         for seat in reservation.seats:
             names = self.reserved_on[seat.node]
             names.remove(job_id)
