@@ -35,15 +35,16 @@ setup: $(STAMP) ## Make .venv with everything; .venv/bin/gangline is then the co
 $(STAMP): pyproject.toml $(LOCKS)
 	@test -n "$(PYTHON)" \
 	  || { echo "make: no Python 3.11 or newer with venv found (PYTHON=… names one)" >&2; exit 2; }
-	test -x $(BIN)/python || "$(PYTHON)" -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+	@echo "Setting up .venv: Python packages as requirements*.lock name them"
+	@test -x $(BIN)/python || "$(PYTHON)" -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes \
 	  -r requirements-bootstrap.lock
-	$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes --strict \
+	@$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes --strict \
 	  $(LOCKS) 2>/dev/null \
-	  || { echo "make: uv, which reads no pip.conf, could not: pip does it, slowly" >&2; \
+	  || { echo "make: uv, which reads no pip.conf, could not: pip does it, in a minute" >&2; \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes \
 	  $(LOCKS:%=-r %); }
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
 	@touch $@
 
 demo: setup ## Run the main job from end to end and end by itself (BUS=kafka: on a real broker)
