@@ -41,7 +41,7 @@ $(STAMP): pyproject.toml $(LOCKS)
 	  -r requirements-bootstrap.lock
 	@$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes --strict \
 	  $(LOCKS) 2>/dev/null \
-	  || { echo "make: uv, which reads no pip.conf, could not: pip does it, in a minute" >&2; \
+	  || { echo "make: uv, which reads no pip.conf, could not: pip does it, slowly" >&2; \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes \
 	  $(LOCKS:%=-r %); }
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
