@@ -6,6 +6,7 @@ have base units and one prefix, and no series is named after a job.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import os
@@ -17,6 +18,8 @@ import structlog
 from prometheus_client import CollectorRegistry, Info, start_http_server
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
+
+from gangline.streams import let_go_of_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -66,6 +69,7 @@ def log_json(process: str, **values: str) -> None:
         wrapper_class=structlog.make_filtering_bound_logger(least),
         logger_factory=lambda *_: _Lines(sys.stderr),
     )
+    atexit.register(let_go_of_output)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(

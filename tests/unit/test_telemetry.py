@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import subprocess
 import sys
@@ -178,8 +179,12 @@ def test_every_log_line_is_one_json_object() -> None:
     assert logging.getLogger().level == logging.WARNING  # of this process: left alone
 
 
-def test_a_full_disk_costs_lines_and_not_the_process() -> None:
-    """A projector that says that it waits for the disk lives to see the disk emptied."""
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_costs_lines_and_not_the_process(unbuffered: str) -> None:
+    """A projector that says that it waits for the disk lives to see the disk emptied.
+
+    Nor does it fail at its end for what stayed in Python's buffers.
+    """
     with open("/dev/full", "w") as full:  # noqa: PTH123 - a device
         done = subprocess.run(
             [sys.executable, "-c", LOGS + 'print("goes on")'],
@@ -187,6 +192,7 @@ def test_a_full_disk_costs_lines_and_not_the_process() -> None:
             stderr=full,
             text=True,
             check=False,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
         )
 
     assert (done.returncode, done.stdout) == (0, "goes on\n")

@@ -18,6 +18,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from gangline.cli.errors import code_of
+from gangline.streams import let_go_of_output
 
 _JOBS: Final = "gangline.cli.jobs"
 _FLEET: Final = "gangline.cli.fleet"
@@ -141,16 +142,6 @@ def _open_what_is_closed() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
 
 
-def _let_go_of_output() -> None:
-    """What cannot be written (a full disk, a closed pipe) is given up: Python would complain."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except OSError:
-            with suppress(OSError, ValueError):  # a test's stream has no number
-                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
 def run(args: list[str] | None = None) -> int:
     """Run a command line; its exit code. Errors are one line on stderr."""
     _open_what_is_closed()
@@ -160,16 +151,16 @@ def run(args: list[str] | None = None) -> int:
         code = cli.main(args, prog_name="gangline", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
-        _let_go_of_output()  # whoever read it has enough
-        return 1
+        return 1  # whoever read it has enough
     except (Exception, KeyboardInterrupt) as error:
         if os.environ.get("GANGLINE_DEBUG"):
             raise
         line, code = code_of(error)
         with suppress(OSError):
             click.echo(line, err=True, nl=bool(line))
-        _let_go_of_output()
         return code
+    finally:
+        let_go_of_output()
     return code if isinstance(code, int) else 0
 
 
